@@ -110,6 +110,7 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
         worst_waits: longest.into_iter().map(|(_, wait)| worst_wait(&case, wait)).collect(),
         losses: driven.losses.iter().map(ToString::to_string).collect(),
         missing: driven.losses.iter().cloned().map(Missing::from).collect(),
+        evidence: None,
     };
     report.verdict = verdict(&report, options.scope());
     report

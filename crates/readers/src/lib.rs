@@ -59,3 +59,4 @@ pub use input::{Input, Positioned};
 pub use interner::Interner;
 pub use open::{OpenError, open, open_input, open_stdin};
 pub use prev_state::StateBits;
+pub use text::lines::Lines;

@@ -61,6 +61,7 @@ fn healthy() -> Report {
         losses: vec![],
         missing: vec![Loss::new(LossKind::NoSnapshot, 1).into()],
         verdict: Verdict::default(),
+        evidence: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The report's shape: `unstarve.explain/1`. Fields are only ever added.
 
+mod evidence;
 mod fix;
 mod ids;
 mod losses;
@@ -12,6 +13,7 @@ use unstarve_model::{Nanos, Policy};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
+pub use evidence::{Evidence, EvidenceSource, NextStep};
 pub use fix::{Boot, Fix};
 pub use ids::{FindingId, RemedyId};
 pub use losses::{Missing, in_words};
@@ -45,6 +47,10 @@ pub struct Report {
     /// The same for programs.
     #[serde(default)]
     pub missing: Vec<Missing>,
+    /// What was read, where that was no recording but the text of logs and tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
+    pub evidence: Option<Evidence>,
 }
 
 /// All rules in the order of the legend: what other tasks do first, then what is no task's doing.

@@ -1,0 +1,654 @@
+//! What the facts prove: one table, by what kind of trouble it is and what had the CPU.
+
+use unstarve_diagnose::report::{
+    Culprit, Evidence, EvidenceSource, Finding, FindingId, Instance, PricePaid, Remedy, Report, SCHEMA, Severity,
+    TraceSummary, Verdict, Victim, VictimKind, Waits, Work,
+};
+use unstarve_model::{Nanos, Policy};
+use unstarve_sched::{KernelThread, Rule};
+
+use crate::case::{Case, Held, InTheWay};
+use crate::fact::{Facts, Lasted, Sign, Spot, Stuck, Thread, Waiting};
+use crate::scan::Source;
+use crate::{next, words};
+
+/// A kind of finding that only evidence has; the others are those of recordings.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Its id.
+    pub id: &'static str,
+    /// What it is, in one line.
+    pub title: &'static str,
+}
+
+/// Findings of evidence beside those of recordings.
+pub const KINDS: [Kind; 4] = [
+    Kind { id: "kernel-holds-cpu", title: "kernel code keeps a CPU, and everything bound to it waits" },
+    Kind {
+        id: "blocked-task",
+        title: "a thread is blocked: it waits for a lock, a device or another thread, not for a CPU",
+    },
+    Kind { id: "sched-ext-stall", title: "a BPF scheduler did not run a thread that could run" },
+    Kind { id: "late-device", title: "a device or a server did not answer in time" },
+];
+
+/// The kind of trouble that a report is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trouble {
+    /// A thread can run and gets no CPU.
+    Starved,
+    /// A thread was seen runnable, nobody knows for how long.
+    SeenRunnable,
+    /// A CPU does not leave what it does.
+    CpuHeld,
+    /// A timer of a CPU was late.
+    TimerLate,
+    /// A thread sleeps until something comes.
+    Blocked,
+    /// The BPF scheduler left a thread out.
+    BpfScheduler,
+    /// The limit on real-time threads.
+    RealTimeLimit,
+    /// A deadline task fell behind.
+    Deadline,
+    /// Interrupt handlers take long.
+    Interrupts,
+    /// Interrupts or softirqs take most of a CPU.
+    InterruptLoad,
+    /// The machine, or its clock, stood still.
+    Machine,
+    /// A device is late.
+    Device,
+}
+
+impl Trouble {
+    fn of(sign: Sign) -> Trouble {
+        match sign {
+            Sign::PoolStuck | Sign::RcuThreadStarved => Trouble::Starved,
+            Sign::SeenWaiting => Trouble::SeenRunnable,
+            Sign::SoftLockup
+            | Sign::HardLockup
+            | Sign::RcuStall
+            | Sign::NoReschedule
+            | Sign::CallNotAnswered
+            | Sign::SlowWork => Trouble::CpuHeld,
+            Sign::RcuTimerLate | Sign::SoftirqPending => Trouble::TimerLate,
+            Sign::TaskBlocked => Trouble::Blocked,
+            Sign::SchedExtStall => Trouble::BpfScheduler,
+            Sign::RealTimeLimit => Trouble::RealTimeLimit,
+            Sign::DeadlineLate => Trouble::Deadline,
+            Sign::SlowInterrupt => Trouble::Interrupts,
+            Sign::ClockJumped | Sign::Steal => Trouble::Machine,
+            Sign::DeviceLate => Trouble::Device,
+        }
+    }
+}
+
+/// What had the CPU, as far as it decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Two looks or more, or the kernel's own word, show one thread.
+    Sure(Class),
+    /// One look shows it.
+    Once(Class),
+    /// A list of threads suggests it.
+    Likely(Class),
+    Several,
+    Idle,
+    Unknown,
+}
+
+/// The class of the thread in the way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    RealTime,
+    Fair,
+    Unknown,
+}
+
+/// A cell of the table.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Cell {
+    pub finding: &'static str,
+    pub severity: Severity,
+    pub confidence: f64,
+    pub rule: Rule,
+}
+
+const fn cell(finding: &'static str, severity: Severity, confidence: f64, rule: Rule) -> Cell {
+    Cell { finding, severity, confidence, rule }
+}
+
+/// The table. Nothing with less than 75 % confidence is critical.
+pub fn decide(trouble: Trouble, way: Way) -> Cell {
+    use Class::{Fair, RealTime};
+    use Severity::{Critical, Info, Warning};
+    use Way::{Idle, Likely, Once, Several, Sure};
+    match (trouble, way) {
+        (Trouble::Starved, Sure(RealTime)) => cell("rt-starvation", Critical, 0.9, Rule::Class),
+        (Trouble::Starved, Once(RealTime)) => cell("rt-starvation", Critical, 0.8, Rule::Class),
+        (Trouble::Starved, Likely(RealTime)) => cell("rt-starvation", Warning, 0.7, Rule::Class),
+        (Trouble::Starved, Sure(Fair)) => cell("stuck-equal", Critical, 0.85, Rule::Fair),
+        (Trouble::Starved, Once(Fair)) => cell("stuck-equal", Critical, 0.75, Rule::Fair),
+        (Trouble::Starved, Likely(Fair)) => cell("stuck-equal", Warning, 0.65, Rule::Fair),
+        (Trouble::Starved, Sure(Class::Unknown)) => cell("long-wait", Critical, 0.85, Rule::Unranked),
+        (Trouble::Starved, Once(Class::Unknown)) => cell("long-wait", Critical, 0.75, Rule::Unranked),
+        (Trouble::Starved, Likely(Class::Unknown)) => cell("long-wait", Warning, 0.55, Rule::Unranked),
+        // The victim is certain, the culprit is not named.
+        (Trouble::Starved, Several | Way::Unknown) => cell("long-wait", Critical, 0.8, Rule::Unknown),
+        (Trouble::Starved, Idle) => cell("cpu-stopped", Warning, 0.5, Rule::Unknown),
+        (Trouble::SeenRunnable, Sure(RealTime) | Once(RealTime)) => cell("rt-starvation", Warning, 0.6, Rule::Class),
+        (Trouble::SeenRunnable, Likely(RealTime)) => cell("rt-starvation", Warning, 0.5, Rule::Class),
+        (Trouble::SeenRunnable, _) => cell("long-wait", Info, 0.3, Rule::Unknown),
+        (Trouble::CpuHeld, Sure(_)) => cell("kernel-holds-cpu", Critical, 0.85, Rule::NotPreempted),
+        (Trouble::CpuHeld, Once(_)) => cell("kernel-holds-cpu", Critical, 0.75, Rule::NotPreempted),
+        (Trouble::CpuHeld, Likely(_)) => cell("kernel-holds-cpu", Warning, 0.5, Rule::NotPreempted),
+        (Trouble::CpuHeld, Several | Way::Unknown) => cell("kernel-holds-cpu", Warning, 0.7, Rule::Unknown),
+        (Trouble::CpuHeld | Trouble::TimerLate, Idle) => cell("cpu-stopped", Warning, 0.6, Rule::Unknown),
+        (Trouble::TimerLate, Sure(_) | Once(_)) => cell("long-wait", Warning, 0.6, Rule::Unranked),
+        (Trouble::TimerLate, _) => cell("cpu-stopped", Warning, 0.5, Rule::Unknown),
+        (Trouble::Blocked, _) => cell("blocked-task", Warning, 0.9, Rule::Unknown),
+        (Trouble::BpfScheduler, Sure(RealTime) | Once(RealTime)) => cell("rt-starvation", Critical, 0.75, Rule::Class),
+        (Trouble::BpfScheduler, _) => cell("sched-ext-stall", Critical, 0.85, Rule::Unknown),
+        (Trouble::RealTimeLimit, _) => cell("throttled", Warning, 0.7, Rule::Throttled),
+        (Trouble::Deadline, _) => cell("deadline-overrun", Warning, 0.7, Rule::Unknown),
+        (Trouble::Interrupts, _) => cell("irq-interference", Info, 0.5, Rule::Irq),
+        (Trouble::InterruptLoad, _) => cell("irq-interference", Warning, 0.8, Rule::Softirq),
+        (Trouble::Machine, _) => cell("cpu-stopped", Info, 0.4, Rule::Unknown),
+        (Trouble::Device, _) => cell("late-device", Warning, 0.8, Rule::Unknown),
+    }
+}
+
+/// A report with what had the CPU.
+pub struct Judged<'a> {
+    pub stuck: &'a Stuck,
+    /// Further reports of the same trouble: other CPUs, without a culprit.
+    pub also: Vec<&'a Stuck>,
+    pub trouble: Trouble,
+    pub way: InTheWay,
+    pub cell: Cell,
+    pub cpu: Option<u32>,
+    pub lasted: Option<Nanos>,
+    pub is_jiffies: Option<u64>,
+    /// Threads that are blocked behind it.
+    pub blocked: Vec<&'a Stuck>,
+}
+
+impl Judged<'_> {
+    /// The thread in the way, where one is named.
+    pub fn held(&self) -> Option<&Held> {
+        match &self.way {
+            InTheWay::Proved(held) | InTheWay::Likely(held) => Some(held),
+            _ => None,
+        }
+    }
+
+    /// The CPUs of all.
+    pub fn cpus(&self) -> Vec<u32> {
+        let all = std::iter::once(self.stuck).chain(self.also.iter().copied());
+        let mut cpus: Vec<u32> = all.flat_map(|stuck| stuck.cpus.iter().copied()).chain(self.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    }
+}
+
+fn way(way: &InTheWay, sign: Sign) -> Way {
+    let class = |held: &Held| match held.policy {
+        Some(Policy::Rt | Policy::Deadline) => Class::RealTime,
+        Some(Policy::Fair) => Class::Fair,
+        _ => Class::Unknown,
+    };
+    match way {
+        // The kernel says of a soft lockup that the thread had the CPU for all of the time.
+        InTheWay::Proved(held) if held.looks > 1 || sign == Sign::SoftLockup => Way::Sure(class(held)),
+        InTheWay::Proved(held) => Way::Once(class(held)),
+        InTheWay::Likely(held) => Way::Likely(class(held)),
+        InTheWay::Several(_) => Way::Several,
+        InTheWay::Idle(_) => Way::Idle,
+        InTheWay::Spins(_) | InTheWay::Unknown => Way::Unknown,
+    }
+}
+
+/// Everything that is wrong, worst first.
+pub fn judge<'a>(case: &Case<'_>, facts: &'a Facts) -> Vec<Judged<'a>> {
+    let mut judged: Vec<Judged<'a>> = facts.stuck.iter().map(|stuck| one(case, stuck)).collect();
+    fold_rcu(&mut judged);
+    kernel_keeps(&mut judged);
+    share_cause(&mut judged);
+    fold_cpus(&mut judged);
+    fold_blocked(&mut judged);
+    judged.sort_by(|one, other| {
+        let key = |judged: &Judged<'_>| (judged.cell.severity, judged.cell.confidence, judged.lasted);
+        key(other).partial_cmp(&key(one)).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    judged
+}
+
+fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
+    let mut in_way = case.in_the_way(stuck);
+    let mut trouble = Trouble::of(stuck.sign);
+    let lasted = case.lasted(stuck);
+    if trouble == Trouble::SeenRunnable && lasted.is_some_and(|lasted| lasted >= STARVED) {
+        trouble = Trouble::Starved;
+    }
+    if let Some(holder) = stuck.holder.as_ref().filter(|holder| holder.is_certain)
+        && !matches!(in_way, InTheWay::Proved(_) | InTheWay::Spins(_))
+    {
+        in_way = case.named(&holder.thread, &stuck.last);
+    }
+    // A pool's own worker at work is not what keeps the pool's other workers from running: the work item is.
+    if let (Sign::PoolStuck, InTheWay::Proved(held)) = (stuck.sign, &in_way) {
+        let own = stuck.in_flight.iter().any(|(pid, _)| held.thread.pid == Some(*pid));
+        if own || held.work.is_some() {
+            trouble = Trouble::CpuHeld;
+        }
+    }
+    // A thread whose stack does not end in the scheduler is not waiting: it runs.
+    if stuck.sign == Sign::RcuThreadStarved && stuck.works.first().is_some_and(|top| !words::is_switched_out(top)) {
+        let Waiting::Thread(thread) = &stuck.who else { unreachable!("a thread of RCU") };
+        (trouble, in_way) = (Trouble::CpuHeld, case.named(thread, &stuck.last));
+    }
+    if stuck.interrupts.is_some() {
+        trouble = Trouble::InterruptLoad;
+    }
+    let mut cell = decide(trouble, way(&in_way, stuck.sign));
+    if stuck.sign == Sign::SlowWork {
+        cell.severity = Severity::Info;
+    }
+    if stuck.runnable.is_some() {
+        cell.confidence = cell.confidence.max(READY_TO_RUN);
+    }
+    let is_jiffies = match stuck.lasted {
+        Lasted::Jiffies(jiffies) => Some(jiffies),
+        _ => None,
+    };
+    let cpu = case.cpu(stuck);
+    Judged { stuck, also: Vec::new(), trouble, way: in_way, cell, cpu, lasted, is_jiffies, blocked: Vec::new() }
+}
+
+/// The confidence where a worker of the pool is seen ready to run.
+const READY_TO_RUN: f64 = 0.85;
+
+/// A thread that could run and did not for so long is starved, whatever the load.
+const STARVED: Nanos = Nanos(1_000_000_000);
+
+/// Reports of one stall of RCU: where its thread is starved, or its timer late, on a CPU, a stall of that CPU is the consequence.
+fn fold_rcu(judged: &mut Vec<Judged<'_>>) {
+    let is_cause = |one: &Judged<'_>| matches!(one.stuck.sign, Sign::RcuThreadStarved | Sign::RcuTimerLate);
+    let causes: Vec<(u32, u32)> =
+        judged.iter().filter(|one| is_cause(one)).filter_map(|one| Some((one.stuck.at.boot, one.cpu?))).collect();
+    let stalls: Vec<(u32, u32)> = judged
+        .iter()
+        .filter(|one| one.stuck.sign == Sign::RcuStall && one.held().is_some())
+        .flat_map(|one| one.stuck.cpus.iter().map(|cpu| (one.stuck.at.boot, *cpu)))
+        .collect();
+    judged.retain(|one| {
+        let place = one.cpu.map(|cpu| (one.stuck.at.boot, cpu));
+        match one.stuck.sign {
+            Sign::RcuStall if one.stuck.cpus.is_empty() => !causes.iter().any(|(boot, _)| *boot == one.stuck.at.boot),
+            Sign::RcuStall => {
+                let on_starved = |place: Option<(u32, u32)>| place.is_some_and(|place| causes.contains(&place));
+                !on_starved(place) || stalls.iter().any(|stall| Some(*stall) == place) && !starves(&causes, place)
+            }
+            Sign::RcuTimerLate => place.is_none_or(|place| !stalls.contains(&place)),
+            _ => true,
+        }
+    });
+}
+
+fn starves(causes: &[(u32, u32)], place: Option<(u32, u32)>) -> bool {
+    place.is_some_and(|place| causes.contains(&place))
+}
+
+/// Where kernel code keeps a CPU from RCU or the watchdog, the same thread does not starve the CPU's workers by its priority: the kernel
+/// cannot switch.
+fn kernel_keeps(judged: &mut [Judged<'_>]) {
+    let place = |one: &Judged<'_>| Some((one.stuck.at.boot, one.cpu?, one.held()?.thread.clone()));
+    let is_user = |one: &Judged<'_>| one.held().is_some_and(|held| held.in_user_code == Some(true));
+    let kept: Vec<(u32, u32, Thread)> =
+        judged.iter().filter(|one| one.trouble == Trouble::CpuHeld && !is_user(one)).filter_map(place).collect();
+    for one in judged.iter_mut().filter(|one| one.trouble == Trouble::Starved) {
+        if place(one).is_some_and(|place| kept.contains(&place)) {
+            one.trouble = Trouble::CpuHeld;
+            one.cell = decide(one.trouble, way(&one.way, one.stuck.sign));
+        }
+    }
+}
+
+/// Soft lockups of so many CPUs, in as many threads, have a cause that none of these threads is.
+const SHARED_CAUSE: usize = 3;
+
+/// Several CPUs that are held by different threads: the hypervisor, the memory, a lock that all want.
+fn share_cause(judged: &mut [Judged<'_>]) {
+    let is_one = |one: &Judged<'_>| one.stuck.sign == Sign::SoftLockup;
+    let mut boots: Vec<u32> = judged.iter().filter(|one| is_one(one)).map(|one| one.stuck.at.boot).collect();
+    boots.sort_unstable();
+    boots.dedup();
+    for boot in boots {
+        let mine = |one: &Judged<'_>| is_one(one) && one.stuck.at.boot == boot;
+        let mut threads: Vec<Thread> = Vec::new();
+        for held in judged.iter().filter(|one| mine(one)).filter_map(Judged::held) {
+            if !threads.iter().any(|known| known.may_be(&held.thread)) {
+                threads.push(held.thread.clone());
+            }
+        }
+        // The idle task holds no CPU, and a clock that jumped or time that was stolen says that the machine stood still.
+        let stood_still = judged.iter().any(|one| {
+            (one.stuck.at.boot == boot && one.stuck.sign == Sign::ClockJumped)
+                || one.stuck.sign == Sign::Steal
+                || mine(one) && matches!(one.way, InTheWay::Idle(_))
+        });
+        if threads.len() < if stood_still { 1 } else { SHARED_CAUSE } {
+            continue;
+        }
+        for one in judged.iter_mut().filter(|one| mine(one)) {
+            one.way = InTheWay::Several(threads.clone());
+            one.cell = decide(if stood_still { Trouble::TimerLate } else { one.trouble }, Way::Several);
+        }
+    }
+}
+
+/// Several CPUs with the same trouble at the same time, and nothing that says by whom: one trouble.
+fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
+    let mut folded: Vec<Judged<'_>> = Vec::new();
+    for one in judged.drain(..) {
+        let is_same = |known: &&mut Judged<'_>| {
+            let nobody = known.held().is_none() && one.held().is_none();
+            known.stuck.sign == one.stuck.sign
+                && known.stuck.at.boot == one.stuck.at.boot
+                && match one.stuck.sign {
+                    Sign::PoolStuck | Sign::SoftLockup | Sign::HardLockup | Sign::CallNotAnswered => {
+                        nobody && is_as_long(known.lasted, one.lasted)
+                    }
+                    // Of one moment.
+                    Sign::SeenWaiting => {
+                        known.cpu == one.cpu && known.held() == one.held() && known.lasted == one.lasted
+                    }
+                    _ => false,
+                }
+        };
+        match folded.iter_mut().find(is_same) {
+            Some(known) => {
+                known.lasted = known.lasted.max(one.lasted);
+                known.also.push(one.stuck);
+                known.also.extend(one.also);
+            }
+            None => folded.push(one),
+        }
+    }
+    *judged = folded;
+}
+
+/// Whether both began at about the same time: reports of one trouble are some seconds apart.
+fn is_as_long(one: Option<Nanos>, other: Option<Nanos>) -> bool {
+    const APART: u64 = 10_000_000_000;
+    match (one, other) {
+        (Some(one), Some(other)) => one.0.abs_diff(other.0) <= APART.max(one.0 / 10),
+        (one, other) => one == other,
+    }
+}
+
+/// A thread that is blocked behind a starved worker or RCU is a cost of that, not a trouble of its own.
+fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
+    let victim = |one: &Judged<'_>| match (&one.trouble, &one.stuck.who) {
+        (Trouble::Starved | Trouble::CpuHeld, Waiting::BoundPool { .. } | Waiting::UnboundPool { .. }) => {
+            Some(words::Awaited::Worker)
+        }
+        (Trouble::Starved | Trouble::CpuHeld, Waiting::Thread(thread)) if is_rcu(thread) => Some(words::Awaited::Rcu),
+        // Seen waiting, while somebody waits for its work: so it has waited for as long.
+        (Trouble::SeenRunnable, Waiting::Thread(thread)) if one.held().is_some() && is_worker(thread) => {
+            Some(words::Awaited::Worker)
+        }
+        (Trouble::SeenRunnable, Waiting::Thread(thread)) if one.held().is_some() && is_rcu(thread) => {
+            Some(words::Awaited::Rcu)
+        }
+        (Trouble::Device, _) => Some(words::Awaited::Device),
+        _ => None,
+    };
+    let (blocked, mut others): (Vec<Judged<'_>>, Vec<Judged<'_>>) =
+        judged.drain(..).partition(|one| one.trouble == Trouble::Blocked);
+    let mut alone: Vec<Judged<'_>> = Vec::new();
+    for one in blocked {
+        let awaited = words::awaited(&one.stuck.works);
+        let behind = others
+            .iter_mut()
+            .find(|other| is_same_time(other.stuck, one.stuck) && victim(other).is_some_and(|v| Some(v) == awaited));
+        match behind {
+            Some(behind) => {
+                if behind.trouble == Trouble::SeenRunnable {
+                    behind.trouble = Trouble::Starved;
+                    behind.cell = decide(Trouble::Starved, way(&behind.way, behind.stuck.sign));
+                }
+                if behind.stuck.sign == Sign::SeenWaiting {
+                    behind.lasted = behind.lasted.max(one.lasted);
+                }
+                behind.blocked.push(one.stuck);
+            }
+            None => alone.push(one),
+        }
+    }
+    // What remains is one trouble, told by the thread that is blocked longest and waits for no lock of the others.
+    alone.sort_by_key(|one| {
+        let is_lock = one.stuck.holder.is_some() || words::awaited(&one.stuck.works) == Some(words::Awaited::Lock);
+        (one.stuck.at.boot, is_lock, std::cmp::Reverse(one.lasted))
+    });
+    for one in alone {
+        match others
+            .iter_mut()
+            .find(|other| other.trouble == Trouble::Blocked && other.stuck.at.boot == one.stuck.at.boot)
+        {
+            Some(known) => known.also.push(one.stuck),
+            None => others.push(one),
+        }
+    }
+    *judged = others;
+}
+
+/// Whether both are of one boot: of the same in a file, of any where they are in two.
+fn is_same_time(one: &Stuck, other: &Stuck) -> bool {
+    one.at.file != other.at.file || one.at.boot == other.at.boot
+}
+
+fn is_worker(thread: &Thread) -> bool {
+    KernelThread::of(&thread.comm.as_str().into()).is_some_and(KernelThread::is_worker)
+}
+
+fn is_rcu(thread: &Thread) -> bool {
+    KernelThread::of(&thread.comm.as_str().into()) == Some(KernelThread::Rcu)
+}
+
+/// Maximum findings of a report, as for recordings.
+const MAX_FINDINGS: usize = 64;
+
+/// The report.
+pub fn report(case: &Case<'_>, facts: &Facts, sources: &[Source]) -> Report {
+    let judged = judge(case, facts);
+    let mut findings: Vec<Finding> = judged.iter().map(finding).collect();
+    let more = findings.len().saturating_sub(MAX_FINDINGS) as u64;
+    findings.truncate(MAX_FINDINGS);
+    let verdict = match findings.first() {
+        Some(worst) if worst.severity > Severity::Info => {
+            Verdict { severity: Some(worst.severity), text: worst.sentence.clone() }
+        }
+        _ => Verdict { severity: None, text: words::nothing(facts, sources) },
+    };
+    let source = |source: &Source| EvidenceSource {
+        name: source.name.clone(),
+        kinds: source.kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+        lines: source.lines,
+    };
+    Report {
+        schema: SCHEMA.to_owned(),
+        trace: TraceSummary {
+            format: words::format(sources),
+            cpus: facts.max_cpu.map_or(0, |cpu| cpu + 1),
+            kernel: facts.kernel.clone(),
+            host: facts.host.clone(),
+            ..TraceSummary::default()
+        },
+        verdict,
+        findings,
+        more_findings: more,
+        worst_waits: Vec::new(),
+        losses: words::losses(facts, sources),
+        missing: Vec::new(),
+        evidence: Some(Evidence {
+            sources: sources.iter().map(source).collect(),
+            next: next::steps(judged.first(), facts),
+        }),
+    }
+}
+
+fn finding(judged: &Judged<'_>) -> Finding {
+    let Judged { stuck, cell, .. } = judged;
+    let length = judged.lasted.unwrap_or(Nanos::ZERO).0;
+    // Where the thread that ran is not the reason, no rule says so.
+    let by = judged.held().filter(|_| cell.rule != Rule::Unknown);
+    let culprit: Vec<Culprit> = by.map(|held| culprit(held, cell.rule, length)).into_iter().collect();
+    let headline = words::headline(judged);
+    Finding {
+        id: FindingId::from(cell.finding),
+        severity: cell.severity,
+        confidence: cell.confidence,
+        sentence: words::sentence(judged, &headline),
+        headline,
+        why: words::why(judged),
+        victim: victim(judged),
+        blame: if culprit.is_empty() { unknown(length) } else { culprit.clone() },
+        culprits: culprit,
+        waits: Waits { count: stuck.count, total_ns: length, max_ns: length, p99_ns: length, owed_ns: 0 },
+        cpus: judged.cpus(),
+        period_ns: None,
+        price: judged.blocked.iter().filter_map(|blocked| paid(blocked)).collect(),
+        evidence: words::evidence(judged),
+        worst: Vec::<Instance>::new(),
+        lists_all: false,
+        losses: Vec::new(),
+        missing: Vec::new(),
+        remedies: words::remedies(judged).into_iter().map(remedy).collect(),
+        actors: Vec::new(),
+    }
+}
+
+fn unknown(ns: u64) -> Vec<Culprit> {
+    if ns == 0 { Vec::new() } else { vec![Culprit { comm: "unknown".to_owned(), ns, ..Culprit::default() }] }
+}
+
+fn culprit(held: &Held, rule: Rule, ns: u64) -> Culprit {
+    let Thread { comm, pid } = &held.thread;
+    let is_kernel = held.work.is_some();
+    Culprit {
+        comm: comm.clone(),
+        tids: pid.iter().copied().collect(),
+        tasks: 1,
+        policy: held.policy,
+        // The kernel's scale: 99 − the priority of chrt.
+        prio: held.rt_priority.and_then(|priority| 99i32.checked_sub_unsigned(priority)),
+        rule,
+        ns,
+        kernel_thread: is_kernel.then_some(true),
+        ..Culprit::default()
+    }
+}
+
+fn victim(judged: &Judged<'_>) -> Victim {
+    let work = judged.stuck.works.first().map(|function| Work { function: function.clone(), workqueue: None });
+    let named = |comm: String, kind| Victim { kind, comm, tasks: 1, ..Victim::default() };
+    match &judged.stuck.who {
+        Waiting::BoundPool { cpu, high } => {
+            let suffix = if *high { ":H" } else { "" };
+            Victim {
+                work,
+                tasks: 1 + judged.also.len() as u32,
+                kernel_thread: Some(true),
+                ..named(format!("kworker/{cpu}{suffix}"), VictimKind::Kworker)
+            }
+        }
+        Waiting::UnboundPool { .. } => {
+            Victim { work, kernel_thread: Some(true), ..named("kworker/u".to_owned(), VictimKind::Kworker) }
+        }
+        Waiting::Thread(thread) => {
+            let kind = KernelThread::of(&thread.comm.as_str().into()).into();
+            Victim { tids: thread.pid.iter().copied().collect(), ..named(thread.comm.clone(), kind) }
+        }
+        Waiting::Softirq(name) => named(format!("softirq {name}"), VictimKind::Ksoftirqd),
+        Waiting::All => named(words::bound_to(&judged.cpus()), VictimKind::Task),
+        Waiting::Nobody => Victim::default(),
+    }
+}
+
+fn paid(blocked: &Stuck) -> Option<PricePaid> {
+    let Waiting::Thread(thread) = &blocked.who else { return None };
+    let ns = match blocked.lasted {
+        Lasted::AtLeast(length) => length.0,
+        _ => 0,
+    };
+    let tids = thread.pid.iter().copied().collect();
+    Some(PricePaid { comm: thread.comm.clone(), tids, tasks: 1, ns, ..PricePaid::default() })
+}
+
+fn remedy((id, text, risk): (&'static str, String, &'static str)) -> Remedy {
+    Remedy {
+        id: id.into(),
+        text,
+        apply: String::new(),
+        undo: String::new(),
+        risk: risk.to_owned(),
+        valid_on: String::new(),
+        changes: Vec::new(),
+        proved: Vec::new(),
+    }
+}
+
+/// A line as evidence: `dmesg.txt:12: BUG: …`.
+pub fn quote(spot: &Spot) -> String {
+    format!("{}:{}: {}", spot.file, spot.line, spot.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TROUBLES: [Trouble; 12] = [
+        Trouble::Starved,
+        Trouble::SeenRunnable,
+        Trouble::CpuHeld,
+        Trouble::TimerLate,
+        Trouble::Blocked,
+        Trouble::BpfScheduler,
+        Trouble::RealTimeLimit,
+        Trouble::Deadline,
+        Trouble::Interrupts,
+        Trouble::InterruptLoad,
+        Trouble::Machine,
+        Trouble::Device,
+    ];
+
+    fn ways() -> Vec<Way> {
+        let classes = [Class::RealTime, Class::Fair, Class::Unknown];
+        let named = classes.into_iter().flat_map(|class| [Way::Sure(class), Way::Once(class), Way::Likely(class)]);
+        named.chain([Way::Several, Way::Idle, Way::Unknown]).collect()
+    }
+
+    #[test]
+    fn every_cell_is_decided() {
+        let row = |trouble: Trouble| {
+            let cell = |way: Way| {
+                let Cell { finding, severity, confidence, rule } = decide(trouble, way);
+                format!("  {:<18} {finding} {} {confidence} {rule}", format!("{way:?}"), severity.word())
+            };
+            format!("{trouble:?}\n{}", ways().into_iter().map(cell).collect::<Vec<_>>().join("\n"))
+        };
+        insta::assert_snapshot!(TROUBLES.map(row).join("\n"));
+    }
+
+    #[test]
+    fn what_is_unsure_is_never_critical() {
+        for (trouble, way) in TROUBLES.into_iter().flat_map(|trouble| ways().into_iter().map(move |way| (trouble, way)))
+        {
+            let cell = decide(trouble, way);
+            assert!(cell.confidence >= 0.75 || cell.severity < Severity::Critical, "{trouble:?} {way:?}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Facts: what lines of evidence say, without interpretation.
+
+use std::sync::Arc;
+
+use unstarve_model::{Nanos, Policy, SchedPolicy};
+
+use crate::jiffies::Hertz;
+
+/// Maximum facts of a kind that are kept. More distinct ones come from damage or malice.
+const MAX_FACTS: usize = 4096;
+
+/// A line of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Spot {
+    /// The file's name, as it was given.
+    pub(crate) file: Arc<str>,
+    /// The line's number; the first is 1.
+    pub(crate) line: u64,
+    /// What it says, without the logger's columns.
+    pub(crate) text: String,
+}
+
+/// A moment of a log.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Moment {
+    /// The file, by its place among all.
+    pub(crate) file: u32,
+    /// The boot within the file.
+    pub(crate) boot: u32,
+    /// The line.
+    pub(crate) line: u64,
+    /// Since the boot, where the line says it.
+    pub(crate) uptime: Option<Nanos>,
+}
+
+/// A thread, as far as a line names it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Thread {
+    /// Its name.
+    pub(crate) comm: String,
+    /// Its id.
+    pub(crate) pid: Option<u32>,
+}
+
+impl Thread {
+    /// Whether it is the idle task of a CPU.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.pid == Some(0) || self.comm.starts_with("swapper")
+    }
+
+    /// Whether both may be the same thread: the ids decide, where both have one.
+    pub(crate) fn may_be(&self, other: &Thread) -> bool {
+        match (self.pid, other.pid) {
+            (Some(one), Some(other)) => one == other,
+            _ => self.comm == other.comm,
+        }
+    }
+}
+
+/// What kind of report it is: which part of the kernel, or which tool, complains.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Sign {
+    /// `BUG: workqueue lockup`: a pool has work and starts none.
+    PoolStuck,
+    /// `kthread starved for N jiffies` of a runnable thread of RCU.
+    RcuThreadStarved,
+    /// The same of one that sleeps: its timer was late.
+    RcuTimerLate,
+    /// A CPU does not let RCU's grace period end.
+    RcuStall,
+    /// `soft lockup`: kernel code keeps a CPU.
+    SoftLockup,
+    /// `hard LOCKUP`: a CPU does not even take interrupts.
+    HardLockup,
+    /// `need_resched set for > N ns`: a CPU should have switched, and did not.
+    NoReschedule,
+    /// `csd: … non-responsive`: a CPU did not answer another one.
+    CallNotAnswered,
+    /// `hogged CPU for >10000us`: a work item keeps its CPU.
+    SlowWork,
+    /// `INFO: task … blocked for more than`.
+    TaskBlocked,
+    /// `sched: RT throttling activated`.
+    RealTimeLimit,
+    /// `sched: DL replenish lagged too much`.
+    DeadlineLate,
+    /// `NOHZ tick-stop error: local softirq work is pending`.
+    SoftirqPending,
+    /// `perf: interrupt took too long`, `hrtimer: interrupt took`, `NMI handler … took too long`.
+    SlowInterrupt,
+    /// The hypervisor took the CPUs' time.
+    Steal,
+    /// A clock ran away from another, or the machine stood still.
+    ClockJumped,
+    /// `sched_ext: … runnable task stall`.
+    SchedExtStall,
+    /// A tool or a dump saw a thread that could run and did not: stalld, `sched_debug`, SysRq, `perf sched latency`.
+    SeenWaiting,
+    /// A device or a server did not answer in time.
+    DeviceLate,
+}
+
+/// Who did not get on.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Waiting {
+    /// The workers of a pool that is bound to one CPU; `high`: the pool of nice −20.
+    BoundPool { cpu: u32, high: bool },
+    /// The workers of a pool without a CPU of its own.
+    UnboundPool { cpus: String },
+    /// A thread.
+    Thread(Thread),
+    /// A softirq, by its name.
+    Softirq(&'static str),
+    /// Whatever is bound to the CPU.
+    All,
+    /// Nobody is named.
+    Nobody,
+}
+
+/// How long at least.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Lasted {
+    /// The text has it.
+    AtLeast(Nanos),
+    /// In ticks of the kernel, whose length the text does not have.
+    Jiffies(u64),
+    /// Not said.
+    Unknown,
+}
+
+/// Something did not get on.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Stuck {
+    pub(crate) sign: Sign,
+    pub(crate) who: Waiting,
+    /// The CPUs concerned.
+    pub(crate) cpus: Vec<u32>,
+    /// The longest of all lines about it.
+    pub(crate) lasted: Lasted,
+    /// What had the CPU, or owns the lock, if the report itself names it.
+    pub(crate) holder: Option<Holder>,
+    /// Work items that wait, or functions of the stack that say what a blocked thread waits for.
+    pub(crate) works: Vec<String>,
+    /// Works that the pool's own workers were busy with, and which worker.
+    pub(crate) in_flight: Vec<(u32, String)>,
+    /// A worker of the pool that could run and was not running: its stack ends in the scheduler.
+    pub(crate) runnable: Option<Thread>,
+    /// Which interrupts took the CPU, and how much of it: `10410 of 10558 ms in softirqs`.
+    pub(crate) interrupts: Option<String>,
+    /// A name beside: the BPF scheduler, the device.
+    pub(crate) detail: Option<String>,
+    /// The first line about it, and the last.
+    pub(crate) first: Spot,
+    pub(crate) last: Spot,
+    pub(crate) at: Moment,
+    /// When it was said last.
+    pub(crate) until: Moment,
+    /// Lines about it.
+    pub(crate) count: u64,
+}
+
+/// A thread named by a report as the one in the way.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Holder {
+    pub(crate) thread: Thread,
+    /// Whether the report shows that it ran, and does not merely suspect it.
+    pub(crate) is_certain: bool,
+    pub(crate) policy: Option<Policy>,
+}
+
+/// How a line shows that a CPU ran a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    /// The CPU printed its own current task.
+    Backtrace,
+    /// A dump of the scheduler's run queues.
+    RunQueue,
+    /// A list of threads: it was running on that CPU, or had run there last.
+    List,
+}
+
+/// A CPU ran a thread.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Ran {
+    pub(crate) cpu: u32,
+    pub(crate) thread: Thread,
+    pub(crate) how: How,
+    pub(crate) policy: Option<Policy>,
+    /// The work item, if it was a worker.
+    pub(crate) work: Option<String>,
+    /// Whether it was in user code; `None` if not said.
+    pub(crate) in_user_code: Option<bool>,
+    /// The kernel's function that it was in.
+    pub(crate) function: Option<String>,
+    pub(crate) spot: Spot,
+    pub(crate) at: Moment,
+}
+
+/// A thread in a list.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Seen {
+    pub(crate) pid: u32,
+    pub(crate) comm: String,
+    pub(crate) policy: Option<SchedPolicy>,
+    pub(crate) rt_priority: Option<u32>,
+    pub(crate) nice: Option<i32>,
+    /// Where it ran last.
+    pub(crate) cpu: Option<u32>,
+    /// The first letter of its state.
+    pub(crate) state: Option<char>,
+    /// Its share of one CPU, in percent.
+    pub(crate) percent: Option<f64>,
+    /// The file.
+    pub(crate) file_name: Arc<str>,
+    pub(crate) line: u64,
+}
+
+/// All facts about one host.
+#[derive(Clone, Default, Debug)]
+pub struct Facts {
+    pub(crate) stuck: Vec<Stuck>,
+    pub(crate) ran: Vec<Ran>,
+    pub(crate) seen: Vec<Seen>,
+    /// `6.12.0-160000.37-default`.
+    pub(crate) kernel: Option<String>,
+    pub(crate) command_line: Option<String>,
+    /// The host's name, where loggers print it.
+    pub(crate) host: Option<String>,
+    /// Signs that it is a virtual machine.
+    pub(crate) hypervisor: Option<String>,
+    /// The kernel's tick.
+    pub(crate) hertz: Option<Hertz>,
+    /// The highest CPU named.
+    pub(crate) max_cpu: Option<u32>,
+    /// Facts that were left out, because there were too many.
+    pub(crate) left_out: u64,
+}
+
+impl Stuck {
+    /// A report of which the line says no more than that.
+    pub(crate) fn new(sign: Sign, who: Waiting, cpus: Vec<u32>, lasted: Lasted, spot: Spot, at: Moment) -> Stuck {
+        Stuck {
+            sign,
+            who,
+            cpus,
+            lasted,
+            holder: None,
+            works: Vec::new(),
+            in_flight: Vec::new(),
+            runnable: None,
+            interrupts: None,
+            detail: None,
+            first: spot.clone(),
+            last: spot,
+            at,
+            until: at,
+            count: 1,
+        }
+    }
+}
+
+impl Facts {
+    /// Adds a report, or counts it with the one about the same.
+    pub(crate) fn stuck(&mut self, new: Stuck) {
+        self.note_cpus(&new.cpus);
+        let same = |known: &&mut Stuck| {
+            known.sign == new.sign && known.who == new.who && known.at.boot == new.at.boot && known.cpus == new.cpus
+        };
+        if let Some(known) = self.stuck.iter_mut().find(same) {
+            known.count += new.count;
+            known.last = new.last;
+            known.until = new.until;
+            known.lasted = longer(known.lasted, new.lasted);
+            known.holder = known.holder.take().or(new.holder);
+            known.runnable = known.runnable.take().or(new.runnable);
+            known.interrupts = known.interrupts.take().or(new.interrupts);
+            let fresh: Vec<String> = new.works.into_iter().filter(|work| !known.works.contains(work)).collect();
+            known.works.extend(fresh);
+            known.works.truncate(MAX_WORKS);
+            let fresh: Vec<(u32, String)> =
+                new.in_flight.into_iter().filter(|item| !known.in_flight.contains(item)).collect();
+            known.in_flight.extend(fresh);
+            known.in_flight.truncate(MAX_WORKS);
+            return;
+        }
+        if self.stuck.len() < MAX_FACTS { self.stuck.push(new) } else { self.left_out += 1 }
+    }
+
+    /// Adds a moment at which a CPU ran a thread.
+    pub(crate) fn ran(&mut self, new: Ran) {
+        self.note_cpus(&[new.cpu]);
+        if self.ran.len() < MAX_FACTS { self.ran.push(new) } else { self.left_out += 1 }
+    }
+
+    /// Adds a thread of a list.
+    pub(crate) fn seen(&mut self, new: Seen) {
+        if self.seen.len() < MAX_SEEN { self.seen.push(new) } else { self.left_out += 1 }
+    }
+
+    /// Whether nothing was found that could be concluded from.
+    pub fn is_empty(&self) -> bool {
+        self.stuck.is_empty() && self.ran.is_empty() && self.seen.is_empty()
+    }
+
+    fn note_cpus(&mut self, cpus: &[u32]) {
+        self.max_cpu = self.max_cpu.max(cpus.iter().copied().max());
+    }
+}
+
+/// Work items kept with a report.
+const MAX_WORKS: usize = 16;
+/// Threads kept of lists: a large host has tens of thousands.
+const MAX_SEEN: usize = 1 << 17;
+
+fn longer(one: Lasted, other: Lasted) -> Lasted {
+    match (one, other) {
+        (Lasted::AtLeast(one), Lasted::AtLeast(other)) => Lasted::AtLeast(one.max(other)),
+        (Lasted::Jiffies(one), Lasted::Jiffies(other)) => Lasted::Jiffies(one.max(other)),
+        (Lasted::Unknown, known) | (known, _) => known,
+    }
+}

@@ -1,0 +1,562 @@
+//! Messages of a kernel's log to facts: which lines belong to one report of the kernel.
+
+use unstarve_model::{Nanos, Policy};
+use unstarve_sched::KernelThread;
+
+use crate::fact::{Facts, Holder, How, Lasted, Moment, Ran, Sign, Spot, Stuck, Thread, Waiting};
+use crate::jiffies::Hertz;
+use crate::message::Message;
+
+/// A clock that goes back by more than this has started again: another boot. Lines of several CPUs are out of order by less.
+const BACK_TO_BOOT: Nanos = Nanos(30_000_000_000);
+
+/// Works or functions kept of one report.
+const MAX_FRAMES: usize = 24;
+
+/// The softirqs, by their bit (`include/linux/interrupt.h`).
+const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// A line with a message.
+pub struct Line {
+    pub spot: Spot,
+    pub number: u64,
+    pub uptime: Option<Nanos>,
+}
+
+/// What is open while a log is read.
+#[derive(Default)]
+pub struct KernelLog {
+    file: u32,
+    boot: u32,
+    any: bool,
+    uptime: Option<Nanos>,
+    /// A pool of workers whose works are being listed.
+    pool: Option<(String, i32)>,
+    /// A stall of RCU whose CPUs are being listed.
+    stall: Option<Stall>,
+    /// The last length of a stall, and when it was printed.
+    stalled: Option<(u64, Nanos)>,
+    /// The last `CPU: … PID: … Comm: …` among the facts.
+    current: Option<usize>,
+    /// The last blocked task among the facts, whose stack follows.
+    blocked: Option<usize>,
+    /// A thread of RCU that was starved, until the line with its state.
+    starved: Option<Stuck>,
+    /// Whether the workers of stalled pools are being listed, and the last one.
+    lists_workers: bool,
+    worker: Option<Thread>,
+    /// The last starved thread of RCU among the facts, whose stack follows.
+    thread_of_rcu: Option<usize>,
+    /// The CPU whose run queue is being listed.
+    run_queue: Option<u32>,
+    /// The BPF scheduler.
+    bpf_scheduler: Option<String>,
+    /// The CPU that noticed a stall.
+    detector: Option<u32>,
+    /// The CPU whose own task is dumped next.
+    dump_of: Option<u32>,
+    /// Whether threads that used up the limit on real-time threads are being listed.
+    lists_limit_users: bool,
+}
+
+struct Stall {
+    flavor: String,
+    cpus: Vec<u32>,
+    idle: Vec<u32>,
+    interrupts: Option<String>,
+    jiffies: Option<u64>,
+    spot: Spot,
+    at: Moment,
+}
+
+impl KernelLog {
+    /// The log of one file, by its place among all.
+    pub fn new(file: u32) -> KernelLog {
+        KernelLog { file, ..KernelLog::default() }
+    }
+
+    fn at(&self, line: &Line) -> Moment {
+        Moment { file: self.file, boot: self.boot, line: line.number, uptime: line.uptime.or(self.uptime) }
+    }
+
+    /// Notes a line's time.
+    pub fn time(&mut self, uptime: Option<Nanos>) {
+        let Some(uptime) = uptime else { return };
+        if self.uptime.is_some_and(|before| uptime.0.saturating_add(BACK_TO_BOOT.0) < before.0) {
+            self.next_boot();
+        }
+        self.uptime = Some(uptime);
+    }
+
+    fn next_boot(&mut self) {
+        if self.any {
+            self.boot += 1;
+        }
+        let (file, boot) = (self.file, self.boot);
+        *self = KernelLog { file, boot, ..KernelLog::default() };
+    }
+
+    /// Takes a message.
+    pub fn message(&mut self, message: Message, line: &Line, facts: &mut Facts) {
+        if !matches!(message, Message::Frame { .. } | Message::Task { .. } | Message::CurrentWork { .. }) {
+            (self.blocked, self.worker, self.lists_workers) = (None, None, false);
+        }
+        if !matches!(message, Message::RcuState { .. }) {
+            self.close_starved(None, facts);
+        }
+        self.lists_limit_users &= matches!(message, Message::LimitUser { .. });
+        if !matches!(message, Message::RcuCpu { .. } | Message::RcuLength { .. } | Message::RcuCpuTime { .. }) {
+            self.close_stall(facts);
+        }
+        self.any |= !matches!(message, Message::Boot { .. } | Message::CommandLine { .. });
+        match message {
+            Message::Boot { .. } | Message::CommandLine { .. } | Message::Hypervisor { .. } => {
+                self.machine(message, facts);
+            }
+            Message::PoolLockup { .. }
+            | Message::Workqueue
+            | Message::PoolWork { .. }
+            | Message::InFlight { .. }
+            | Message::Pending { .. }
+            | Message::StalledWorkers
+            | Message::SlowWork { .. } => self.workqueue(message, line, facts),
+            Message::RcuStall { .. }
+            | Message::RcuCpu { .. }
+            | Message::RcuLength { .. }
+            | Message::RcuStarved { .. }
+            | Message::RcuState { .. }
+            | Message::RcuAllSeen
+            | Message::RcuCpuTime { .. }
+            | Message::RcuTimer { .. }
+            | Message::RcuTimerCpu { .. } => self.rcu(message, line, facts),
+            Message::BacktraceOf { .. }
+            | Message::TaskDumpOf { .. }
+            | Message::Current { .. }
+            | Message::CurrentWork { .. }
+            | Message::UserCode
+            | Message::KernelCode { .. }
+            | Message::Frame { .. }
+            | Message::Task { .. } => self.backtrace(message, line, facts),
+            Message::SchedExtDisabled { .. }
+            | Message::SchedExtStall { .. }
+            | Message::RunQueue { .. }
+            | Message::RunQueueCurrent { .. }
+            | Message::RunQueueTask { .. } => self.sched_ext(message, line, facts),
+            _ => self.single(message, line, facts),
+        }
+    }
+
+    /// Ends what is open.
+    pub fn finish(&mut self, facts: &mut Facts) {
+        self.close_starved(None, facts);
+        self.close_stall(facts);
+    }
+
+    fn machine(&mut self, message: Message, facts: &mut Facts) {
+        match message {
+            Message::Boot { release } => {
+                self.next_boot();
+                facts.kernel = Some(release);
+            }
+            Message::CommandLine { text } => facts.command_line = Some(text),
+            Message::Hypervisor { name } => facts.hypervisor = Some(name),
+            _ => {}
+        }
+    }
+
+    fn report(&self, sign: Sign, who: Waiting, cpus: Vec<u32>, lasted: Lasted, line: &Line) -> Stuck {
+        Stuck::new(sign, who, cpus, lasted, line.spot.clone(), self.at(line))
+    }
+
+    fn workqueue(&mut self, message: Message, line: &Line, facts: &mut Facts) {
+        match message {
+            Message::PoolLockup { cpus, unbound, nice, stuck } => {
+                let (who, list) = pool(&cpus, unbound, nice);
+                facts.stuck(self.report(Sign::PoolStuck, who, list, Lasted::AtLeast(stuck), line));
+                self.pool = None;
+            }
+            Message::Workqueue => self.pool = None,
+            Message::StalledWorkers => self.lists_workers = true,
+            Message::PoolWork { cpus, nice } => self.pool = Some((cpus, nice)),
+            Message::InFlight { items } => {
+                if let Some(stuck) = self.listed_pool(facts) {
+                    stuck.in_flight.extend(items);
+                    stuck.in_flight.truncate(MAX_FRAMES);
+                }
+            }
+            Message::Pending { works } => {
+                if let Some(stuck) = self.listed_pool(facts) {
+                    let fresh: Vec<String> = works.into_iter().filter(|work| !stuck.works.contains(work)).collect();
+                    stuck.works.extend(fresh);
+                    stuck.works.truncate(MAX_FRAMES);
+                }
+            }
+            Message::SlowWork { function, limit } => {
+                let mut stuck = self.report(Sign::SlowWork, Waiting::All, Vec::new(), Lasted::AtLeast(limit), line);
+                stuck.works.push(function.clone());
+                stuck.detail = Some(function);
+                facts.stuck(stuck);
+            }
+            _ => {}
+        }
+    }
+
+    /// The stuck pool whose works are being listed.
+    fn listed_pool<'a>(&self, facts: &'a mut Facts) -> Option<&'a mut Stuck> {
+        let (cpus, nice) = self.pool.as_ref()?;
+        let is_it = |who: &Waiting| *who == pool(cpus, false, *nice).0 || *who == pool(cpus, true, *nice).0;
+        let boot = self.boot;
+        facts.stuck.iter_mut().rev().find(|stuck| {
+            stuck.sign == Sign::PoolStuck && stuck.at.boot == boot && stuck.at.file == self.file && is_it(&stuck.who)
+        })
+    }
+
+    fn rcu(&mut self, message: Message, line: &Line, facts: &mut Facts) {
+        match message {
+            Message::RcuStall { flavor, cpus, jiffies, .. } => {
+                let at = self.at(line);
+                self.stall = Some(Stall {
+                    flavor,
+                    cpus,
+                    idle: Vec::new(),
+                    interrupts: None,
+                    jiffies,
+                    spot: line.spot.clone(),
+                    at,
+                });
+                if let Some(jiffies) = jiffies {
+                    self.tick(jiffies, line, facts);
+                }
+            }
+            Message::RcuCpu { cpu, idle } => {
+                if let Some(stall) = &mut self.stall {
+                    stall.cpus.push(cpu);
+                    stall.idle.extend(idle.then_some(cpu));
+                }
+            }
+            Message::RcuLength { jiffies, detector } => {
+                self.tick(jiffies, line, facts);
+                self.detector = detector;
+                if let Some(stall) = &mut self.stall {
+                    stall.jiffies = Some(jiffies);
+                }
+            }
+            Message::RcuStarved { flavor, jiffies, runnable, cpu } => {
+                let cpus = cpu.into_iter().collect();
+                let who = rcu_thread(&flavor);
+                let report = self.report(Sign::RcuThreadStarved, who, cpus, Lasted::Jiffies(jiffies), line);
+                self.starved = Some(report);
+                if runnable.is_some() {
+                    self.close_starved(runnable, facts);
+                }
+            }
+            Message::RcuState { runnable, cpu } => {
+                if let Some(starved) = &mut self.starved {
+                    starved.cpus.extend(cpu);
+                }
+                self.close_starved(runnable, facts);
+            }
+            Message::RcuCpuTime { hard_interrupts, softirqs, all } => {
+                if let Some(stall) = &mut self.stall {
+                    let most =
+                        |part: u64, name: &str| (part > all / 2).then(|| format!("{part} of {all} ms in {name}"));
+                    stall.interrupts = most(softirqs, "softirqs").or_else(|| most(hard_interrupts, "interrupts"));
+                }
+            }
+            Message::RcuAllSeen => self.dump_of = self.detector,
+            _ => {}
+        }
+    }
+
+    /// Adds the report about RCU's thread, once it is known whether that could run.
+    fn close_starved(&mut self, runnable: Option<bool>, facts: &mut Facts) {
+        let Some(mut report) = self.starved.take() else { return };
+        if runnable == Some(false) {
+            report.sign = Sign::RcuTimerLate;
+        }
+        let (sign, who) = (report.sign, report.who.clone());
+        facts.stuck(report);
+        self.thread_of_rcu =
+            facts.stuck.iter().rposition(|known| known.sign == sign && known.who == who && known.works.is_empty());
+    }
+
+    /// Learns the length of the kernel's tick from a stall.
+    fn tick(&mut self, jiffies: u64, line: &Line, facts: &mut Facts) {
+        let before = self.stalled;
+        if let Some(now) = line.uptime {
+            self.stalled = Some((jiffies, now));
+        }
+        let progress = || {
+            let ((before, then), now) = (before?, line.uptime?);
+            Hertz::of_progress(jiffies.checked_sub(before)?, now.saturating_sub(then))
+        };
+        facts.hertz = facts.hertz.or_else(progress).or_else(|| Hertz::of_first_stall(jiffies));
+    }
+
+    fn close_stall(&mut self, facts: &mut Facts) {
+        let Some(stall) = self.stall.take() else { return };
+        let lasted = stall.jiffies.map_or(Lasted::Unknown, Lasted::Jiffies);
+        let mut cpus = stall.cpus;
+        cpus.sort_unstable();
+        cpus.dedup();
+        for cpu in &stall.idle {
+            facts.ran(Ran {
+                cpu: *cpu,
+                thread: Thread { comm: "swapper".to_owned(), pid: Some(0) },
+                how: How::Backtrace,
+                policy: None,
+                work: None,
+                in_user_code: None,
+                function: None,
+                spot: stall.spot.clone(),
+                at: stall.at,
+            });
+        }
+        let mut report = Stuck::new(Sign::RcuStall, rcu_thread(&stall.flavor), cpus, lasted, stall.spot, stall.at);
+        report.interrupts = stall.interrupts;
+        facts.stuck(report);
+    }
+
+    fn backtrace(&mut self, message: Message, line: &Line, facts: &mut Facts) {
+        match message {
+            Message::BacktraceOf { cpu, idle: true } => {
+                let thread = Thread { comm: "swapper".to_owned(), pid: Some(0) };
+                self.ran(cpu, thread, How::Backtrace, line, facts);
+            }
+            Message::TaskDumpOf { cpu } => self.dump_of = Some(cpu),
+            Message::Current { cpu, thread, release } => {
+                facts.kernel = facts.kernel.take().or(release);
+                self.ran(cpu, thread, How::Backtrace, line, facts);
+            }
+            Message::CurrentWork { function } if self.worker.is_some() => {
+                let pid = self.worker.as_ref().and_then(|worker| worker.pid);
+                if let (Some(stuck), Some(pid)) = (self.blocked.and_then(|index| facts.stuck.get_mut(index)), pid)
+                    && !stuck.in_flight.iter().any(|(known, _)| *known == pid)
+                {
+                    stuck.in_flight.push((pid, function));
+                }
+            }
+            Message::CurrentWork { function } => {
+                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                    ran.work = Some(function);
+                }
+            }
+            Message::UserCode => {
+                // Below the kernel's registers those of the program are printed, too.
+                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                    ran.in_user_code = ran.in_user_code.or(Some(true));
+                }
+            }
+            Message::KernelCode { function } => {
+                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                    ran.in_user_code = ran.in_user_code.or(Some(false));
+                    ran.function = ran.function.take().or(Some(function));
+                }
+            }
+            Message::Task { thread, state: 'R', .. } if self.lists_workers => self.stalled_worker(thread, line, facts),
+            Message::Task { thread, .. } => {
+                let of_rcu = self.thread_of_rcu.filter(|index| is_of(facts, *index, &thread));
+                self.blocked = of_rcu.or(self.blocked.filter(|index| is_of(facts, *index, &thread)));
+                self.thread_of_rcu = None;
+                if let Some(cpu) = self.dump_of.take() {
+                    self.ran(cpu, thread, How::Backtrace, line, facts);
+                }
+            }
+            Message::Frame { function } if self.worker.is_some() => {
+                // The first function of the stack says whether the worker runs.
+                let worker = self.worker.take();
+                if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index)) {
+                    stuck.runnable = worker.filter(|_| crate::words::is_switched_out(&function));
+                }
+                self.blocked = None;
+            }
+            Message::Frame { function } => {
+                if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index))
+                    && stuck.works.len() < MAX_FRAMES
+                {
+                    stuck.works.push(function);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A worker of a stalled pool that could run, or runs: its stack follows.
+    fn stalled_worker(&mut self, thread: Thread, line: &Line, facts: &mut Facts) {
+        let Some(KernelThread::BoundWorker { cpu, high }) = KernelThread::of(&thread.comm.as_str().into()) else {
+            return;
+        };
+        let who = Waiting::BoundPool { cpu, high };
+        let boot = self.boot;
+        let is_it = |known: &Stuck| known.sign == Sign::PoolStuck && known.who == who && known.at.boot == boot;
+        if !facts.stuck.iter().any(is_it) {
+            facts.stuck(self.report(Sign::PoolStuck, who.clone(), vec![cpu], Lasted::Unknown, line));
+        }
+        self.blocked = facts.stuck.iter().rposition(is_it);
+        self.worker = Some(thread);
+    }
+
+    fn ran(&mut self, cpu: u32, thread: Thread, how: How, line: &Line, facts: &mut Facts) {
+        let at = self.at(line);
+        let known = facts.ran.len();
+        facts.ran(Ran {
+            cpu,
+            thread,
+            how,
+            policy: None,
+            work: None,
+            in_user_code: None,
+            function: None,
+            spot: line.spot.clone(),
+            at,
+        });
+        self.current = (facts.ran.len() > known).then_some(known);
+    }
+
+    fn sched_ext(&mut self, message: Message, line: &Line, facts: &mut Facts) {
+        match message {
+            Message::SchedExtDisabled { name } => self.bpf_scheduler = Some(name),
+            Message::SchedExtStall { thread, lasted } => {
+                let who = Waiting::Thread(thread);
+                // The log and the dump of the scheduler's program say the same.
+                let is_same = |known: &&mut Stuck| known.sign == Sign::SchedExtStall && known.who == who;
+                if let Some(known) = facts.stuck.iter_mut().find(is_same) {
+                    known.last = line.spot.clone();
+                    known.detail = known.detail.take().or_else(|| self.bpf_scheduler.clone());
+                    return;
+                }
+                let mut stuck = self.report(Sign::SchedExtStall, who, Vec::new(), Lasted::AtLeast(lasted), line);
+                stuck.detail.clone_from(&self.bpf_scheduler);
+                facts.stuck(stuck);
+            }
+            Message::RunQueue { cpu } => self.run_queue = Some(cpu),
+            Message::RunQueueCurrent { thread, policy } => {
+                if let Some(cpu) = self.run_queue {
+                    self.ran(cpu, thread, How::RunQueue, line, facts);
+                    if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                        ran.policy = policy;
+                    }
+                }
+            }
+            Message::RunQueueTask { thread, current: false, .. } => {
+                let Some(cpu) = self.run_queue else { return };
+                let is_victim = |known: &&mut Stuck| {
+                    known.sign == Sign::SchedExtStall
+                        && matches!(&known.who, Waiting::Thread(victim) if victim.may_be(&thread))
+                };
+                if let Some(stuck) = facts.stuck.iter_mut().find(is_victim) {
+                    stuck.cpus = vec![cpu];
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Messages that stand alone.
+    fn single(&mut self, message: Message, line: &Line, facts: &mut Facts) {
+        use Lasted::{AtLeast, Unknown};
+        let stuck = match message {
+            Message::SoftLockup { cpu, stuck, thread } => {
+                self.ran(cpu, thread.clone(), How::Backtrace, line, facts);
+                let mut report = self.report(Sign::SoftLockup, Waiting::All, vec![cpu], AtLeast(stuck), line);
+                report.holder = (!thread.is_idle()).then_some(Holder { thread, is_certain: true, policy: None });
+                report
+            }
+            Message::HardLockup { cpu } => {
+                self.report(Sign::HardLockup, Waiting::All, vec![cpu], AtLeast(HARD_LOCKUP), line)
+            }
+            Message::Blocked { thread, lasted } => {
+                let who = Waiting::Thread(thread);
+                let report = self.report(Sign::TaskBlocked, who.clone(), Vec::new(), AtLeast(lasted), line);
+                facts.stuck(report);
+                let is_it = |known: &Stuck| known.sign == Sign::TaskBlocked && known.who == who;
+                self.blocked = facts.stuck.iter().rposition(is_it).filter(|index| facts.stuck[*index].works.is_empty());
+                return;
+            }
+            Message::BlockedOn { thread, owner, .. } => {
+                let is_it = |known: &&mut Stuck| {
+                    known.sign == Sign::TaskBlocked
+                        && matches!(&known.who, Waiting::Thread(victim) if victim.may_be(&thread))
+                };
+                if let (Some(known), Some(owner)) = (facts.stuck.iter_mut().find(is_it), owner) {
+                    known.holder = Some(Holder { thread: owner, is_certain: false, policy: None });
+                }
+                return;
+            }
+            Message::RealTimeLimit { cpu } => {
+                self.report(Sign::RealTimeLimit, Waiting::Nobody, cpu.into_iter().collect(), Unknown, line)
+            }
+            Message::LimitUsers => {
+                self.lists_limit_users = true;
+                return;
+            }
+            Message::LimitUser { thread } => {
+                let limit = facts.stuck.last_mut().filter(|stuck| stuck.sign == Sign::RealTimeLimit);
+                if let Some(limit) = limit.filter(|stuck| self.lists_limit_users && stuck.holder.is_none()) {
+                    limit.holder = Some(Holder { thread, is_certain: true, policy: Some(Policy::Rt) });
+                }
+                return;
+            }
+            Message::DeadlineLate => self.report(Sign::DeadlineLate, Waiting::Nobody, Vec::new(), Unknown, line),
+            Message::SoftirqPending { mask } => {
+                let name =
+                    SOFTIRQS.iter().enumerate().find(|(bit, _)| mask & 1 << bit != 0).map_or("?", |(_, name)| name);
+                self.report(Sign::SoftirqPending, Waiting::Softirq(name), Vec::new(), Unknown, line)
+            }
+            Message::SlowInterrupt { what, took } => {
+                let mut report = self.report(Sign::SlowInterrupt, Waiting::Nobody, Vec::new(), AtLeast(took), line);
+                report.detail = Some(what.to_owned());
+                report
+            }
+            Message::Steal { percent } if percent >= MUCH_STOLEN => {
+                let mut report = self.report(Sign::Steal, Waiting::Nobody, Vec::new(), Unknown, line);
+                report.detail = Some(format!("{percent} %"));
+                report
+            }
+            Message::ClockJumped { cpu } => {
+                self.report(Sign::ClockJumped, Waiting::Nobody, cpu.into_iter().collect(), Unknown, line)
+            }
+            Message::NoReschedule { cpu, lasted } => {
+                self.report(Sign::NoReschedule, Waiting::All, vec![cpu], AtLeast(lasted), line)
+            }
+            Message::CallNotAnswered { cpu, lasted } => {
+                self.report(Sign::CallNotAnswered, Waiting::All, vec![cpu], AtLeast(lasted), line)
+            }
+            Message::Stalld { thread, cpu, lasted } => {
+                self.report(Sign::SeenWaiting, Waiting::Thread(thread), vec![cpu], AtLeast(lasted), line)
+            }
+            Message::DeviceLate { device } => {
+                let mut report = self.report(Sign::DeviceLate, Waiting::Nobody, Vec::new(), Unknown, line);
+                report.detail = Some(device);
+                report
+            }
+            _ => return,
+        };
+        facts.stuck(stuck);
+    }
+}
+
+/// Below this share of all CPUs' time, in percent, nobody notices what a hypervisor takes.
+const MUCH_STOLEN: f64 = 10.0;
+
+/// A hard lockup is noticed after `kernel.watchdog_thresh`, 10 s by default (kernel/watchdog.c).
+const HARD_LOCKUP: Nanos = Nanos(10_000_000_000);
+
+/// The workers of a pool with these CPUs. Before 4.10 a bound pool is printed like an unbound one of a single CPU.
+fn pool(cpus: &str, unbound: bool, nice: i32) -> (Waiting, Vec<u32>) {
+    match cpus.parse() {
+        Ok(cpu) if !unbound => (Waiting::BoundPool { cpu, high: nice < 0 }, vec![cpu]),
+        _ => (Waiting::UnboundPool { cpus: cpus.to_owned() }, Vec::new()),
+    }
+}
+
+/// Whether a report is about this thread.
+fn is_of(facts: &Facts, index: usize, thread: &Thread) -> bool {
+    let who = facts.stuck.get(index).map(|stuck| &stuck.who);
+    matches!(who, Some(Waiting::Thread(victim)) if victim.may_be(thread) || victim.comm == thread.comm)
+}
+
+fn rcu_thread(flavor: &str) -> Waiting {
+    Waiting::Thread(Thread { comm: flavor.to_owned(), pid: None })
+}

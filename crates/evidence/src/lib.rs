@@ -1,0 +1,44 @@
+//! What a ticket contains, read as evidence: kernel logs, dumps, lists of threads, output of other tools.
+//!
+//! Such a text has no events. Its lines are *facts*: a thread or a pool of workers did not get on ([`Stuck`]), a CPU ran a certain
+//! thread at a certain moment ([`Ran`]), a thread has a certain policy ([`Seen`]). Facts of all files of one host are joined by CPU,
+//! boot and time, and one table ([`conclude`]) decides what they prove. The answer is a [`Report`](unstarve_diagnose::report::Report),
+//! as `explain` gives for a recording, with the lines quoted.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `fact` | the facts |
+//! | `line` | strips the columns that loggers, mailers and containers put before a message |
+//! | `scan` | finds the lines that matter, in bounded memory |
+//! | `message` | the kernel's messages, a pattern each |
+//! | `kernel_log` | messages to facts: what belongs to one report of the kernel |
+//! | `section` | tables in a text: `ps`, `top`, dumps of the scheduler |
+//! | `case` | joins the facts |
+//! | `conclude`, `words`, `next` | what they prove, in words, and what to record next |
+
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
+mod case;
+mod conclude;
+mod fact;
+mod jiffies;
+mod kernel_log;
+mod line;
+mod message;
+mod next;
+mod scan;
+mod section;
+mod words;
+
+pub use conclude::{KINDS, Kind};
+pub use fact::Facts;
+pub use scan::{ScanError, Source, has_trigger, scan};
+
+use unstarve_diagnose::report::Report;
+
+/// What the facts of one host prove, as a report.
+pub fn explain(facts: &Facts, sources: &[Source]) -> Report {
+    let mut facts = facts.clone();
+    case::add_listed_waits(&mut facts);
+    conclude::report(&case::Case::of(&facts), &facts, sources)
+}

@@ -1,0 +1,202 @@
+//! Strips what loggers, containers and mailers put before a message: `Nov 22 18:39:41 host kernel: [   12.345678][  T123] `.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use unstarve_model::Nanos;
+
+/// A line without its columns.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Message {
+    /// The message.
+    pub text: String,
+    /// Since the boot, as the kernel or netconsole prints it.
+    pub uptime: Option<Nanos>,
+    /// The host, as the logger prints it.
+    pub host: Option<String>,
+    /// Whether the line has a logger's columns. If not, it may go on the line before it.
+    pub has_columns: bool,
+}
+
+/// A pattern, compiled once.
+macro_rules! pattern {
+    ($name:ident = $pattern:literal) => {
+        static $name: LazyLock<Regex> = LazyLock::new(|| Regex::new($pattern).expect("a valid pattern"));
+    };
+}
+
+// `> `, `>> `, `| ` of mails and chats.
+pattern!(QUOTE = r"^(?:[>|] ?)+");
+// `{"log":"…\n","stream":"stdout","time":"…"}` of docker.
+pattern!(DOCKER = r#"^\{"log":"((?:[^"\\]|\\.)*)""#);
+// `2026-09-17T10:11:12.123456789Z stderr F ` of the Kubernetes container runtimes.
+pattern!(CONTAINER = r"^\d{4}-\d\d-\d\dT\S+ (?:stdout|stderr) [FP] ");
+// `6,16628,40311381019,-,caller=C0;` of netconsole and /dev/kmsg: level, sequence, microseconds since the boot.
+pattern!(KMSG = r"^(?:[\w.-]+ )?\d{1,3},\d+,(\d+),[-c+a-zA-Z0-9]*(?:,[a-z]+=[^;,]*)*;");
+// `<4>` of serial consoles and of `dmesg -r`; `kern  :warn  : ` of `dmesg -x`.
+pattern!(LEVEL = r"^(?:<\d{1,3}>|[a-z0-9]+ *:[a-z]+ *: ?)");
+// `Nov 22 18:39:41`, `2026-05-28T12:21:57.303295+00:00`, `2025-01-17T22:24:05+0300`, `2026-05-28T12:21:57,303295+00:00`.
+pattern!(
+    DATE = r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?|[A-Z][a-z]{2} +\d{1,2}(?: \d{4})? \d\d:\d\d:\d\d(?:\.\d+)?),? +"
+);
+// `host kernel: `, `host user.warn kernel: `, `host kern.err kernel: `, `host bash[1234]: `.
+pattern!(PROGRAM = r"^(?:([\w.-]+) )?(?:[a-z0-9]+\.[a-z]+ )?(?:kernel|[\w./@-]+\[\d+\]):[ ]?");
+// `[   12.345678]`, `[12.3@C1]`, `[T12.3]`.
+pattern!(UPTIME = r"^\[\s*(\d+\.\d+)(?:@\d+|@[A-Z]\d+)?\] ?");
+// `[Sun Nov 22 18:39:41 2026]` of `dmesg -T`; `[Nov22 18:39]` and `[  +0.001211]` of `dmesg -H`.
+pattern!(
+    HUMAN =
+        r"^\[(?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}|[A-Z][a-z]{2} ?\d+ \d\d:\d\d|\s*\+\d+\.\d+)\] ?"
+);
+// `[  T123]`, `[   C0]` of CONFIG_PRINTK_CALLER.
+pattern!(CALLER = r"^\[ *[TC]\d+\] ?");
+
+impl Message {
+    /// The message of a line.
+    pub fn of(line: &str) -> Message {
+        let line = without_entities(line.trim_end());
+        let mut message = Message::default();
+        let bare = line.trim_start_matches(['\u{feff}', ' ']);
+        let unquoted = cut(bare, &QUOTE);
+        // A stack's indent is no column; what a mailer puts before a log's columns is.
+        let mut rest: &str = match (unquoted.len() < bare.len(), unquoted.trim_start()) {
+            (_, columns) if columns.starts_with(['[', '<']) => columns,
+            (true, _) => unquoted,
+            (false, _) => &line,
+        };
+        let unescaped;
+        if let Some(found) = DOCKER.captures(rest) {
+            unescaped = without_escapes(&found[1]);
+            rest = unescaped.trim_end();
+            message.has_columns = true;
+        }
+        let before = rest.len();
+        rest = cut(rest, &CONTAINER);
+        rest = cut(rest, &LEVEL);
+        rest = after_syslog(rest, &mut message);
+        if let Some(found) = KMSG.captures(rest) {
+            message.uptime = found[1].parse::<u64>().ok().map(|us| Nanos(us.saturating_mul(1_000)));
+            rest = &rest[found[0].len()..];
+        }
+        rest = cut(rest, &LEVEL);
+        rest = cut(rest, &HUMAN);
+        if let Some(found) = UPTIME.captures(rest) {
+            message.uptime = found[1].parse::<f64>().ok().map(|seconds| Nanos((seconds * 1e9) as u64));
+            rest = &rest[found[0].len()..];
+        }
+        rest = cut(rest, &CALLER);
+        message.has_columns |= rest.len() < before;
+        message.text = rest.to_owned();
+        message
+    }
+}
+
+/// The rest of a line after a logger's date, host and program.
+fn after_syslog<'a>(line: &'a str, message: &mut Message) -> &'a str {
+    let Some(date) = DATE.find(line) else {
+        // `kernel:[405108.698255] ` of messages to all terminals.
+        return line.trim_start().strip_prefix("kernel:").map_or(line, |rest| rest.trim_start_matches(' '));
+    };
+    let rest = &line[date.end()..];
+    match PROGRAM.captures(rest) {
+        Some(found) => {
+            message.host = found.get(1).map(|host| host.as_str().to_owned());
+            &rest[found[0].len()..]
+        }
+        None => rest,
+    }
+}
+
+fn cut<'a>(text: &'a str, pattern: &Regex) -> &'a str {
+    pattern.find(text).map_or(text, |found| &text[found.end()..])
+}
+
+/// Replaces HTML's entities and removes its tags for lines, as in a page that was saved; and escaped tabs.
+fn without_entities(line: &str) -> Cow<'_, str> {
+    const REPLACED: [(&str, &str); 11] = [
+        // journald and syslogd escape control characters.
+        ("\\x09", "\t"),
+        ("\u{a0}", " "),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&nbsp;", " "),
+        ("<br>", ""),
+        ("<br/>", ""),
+        ("<br />", ""),
+        ("&amp;", "&"),
+    ];
+    if !line.contains(['&', '<', '\u{a0}', '\\']) || !REPLACED.iter().any(|(entity, _)| line.contains(entity)) {
+        return Cow::Borrowed(line);
+    }
+    Cow::Owned(REPLACED.iter().fold(line.to_owned(), |text, (entity, plain)| text.replace(entity, plain)))
+}
+
+/// Replaces JSON's escapes of what logs contain.
+fn without_escapes(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match (c, c == '\\') {
+            (_, true) => match rest.next() {
+                Some('n' | 'r') | None => {}
+                Some('t') => plain.push('\t'),
+                Some(escaped) => plain.push(escaped),
+            },
+            (c, false) => plain.push(c),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_all_loggers() {
+        let table = [
+            ("[   12.345678] BUG: x", "BUG: x", Some(12_345_678_000), None),
+            ("<4>[   12.345678][  T123] BUG: x", "BUG: x", Some(12_345_678_000), None),
+            ("[  244.780025][    C0] BUG: x", "BUG: x", Some(244_780_025_000), None),
+            ("Nov 22 18:39:41 host-7 kernel: [   12.5] BUG: x", "BUG: x", Some(12_500_000_000), Some("host-7")),
+            ("Nov  2 18:39:41 host-7 kernel: BUG: x", "BUG: x", None, Some("host-7")),
+            (
+                "2019-04-24T11:34:00.514575+02:00 jo kernel: [  752.5] BUG: x",
+                "BUG: x",
+                Some(752_500_000_000),
+                Some("jo"),
+            ),
+            ("2025-01-17T22:24:05+0300 dx bash[9148]:   CPU 0   : nr", "  CPU 0   : nr", None, Some("dx")),
+            ("[Wed Feb 24 00:50:27 2021] BUG: x", "BUG: x", None, None),
+            ("[Jun26 19:24] BUG: x", "BUG: x", None, None),
+            ("[  +0.001211] BUG: x", "BUG: x", None, None),
+            ("2026-05-28T12:21:57,303295+00:00 BUG: x", "BUG: x", None, None),
+            ("May 25 07:29:42 x 0,16627,40311380557,-,caller=C0;BUG: x", "BUG: x", Some(40_311_380_557_000), None),
+            ("6,16628,2000000,-;  pwq 6: x", "  pwq 6: x", Some(2_000_000_000), None),
+            (" kernel:[405108.5] watchdog: x", "watchdog: x", Some(405_108_500_000_000), None),
+            ("> > [   12.5] BUG: x", "BUG: x", Some(12_500_000_000), None),
+            (
+                "Sep 13 14:34:10 ccgx user.err kernel: [43500.5] INFO: x",
+                "INFO: x",
+                Some(43_500_500_000_000),
+                Some("ccgx"),
+            ),
+            ("kern  :warn  : [   12.5] BUG: x", "BUG: x", Some(12_500_000_000), None),
+            (r#"{"log":"[   12.5] BUG: \"x\"\n","stream":"stdout"}"#, "BUG: \"x\"", Some(12_500_000_000), None),
+            ("2026-09-17T10:11:12.123456789Z stderr F [   12.5] BUG: x", "BUG: x", Some(12_500_000_000), None),
+            ("[   12.5] active=2&gt;1 &lt;TASK&gt;<br>", "active=2>1 <TASK>", Some(12_500_000_000), None),
+        ];
+        for (line, text, uptime, host) in table {
+            let message = Message::of(line);
+            let found = (message.text.as_str(), message.uptime.map(|time| time.0), message.host.as_deref());
+            assert_eq!(found, (text, uptime, host), "{line}");
+            assert!(message.has_columns, "{line}");
+        }
+        for line in ["plain words", "[1] a footnote", "    in-flight: 14164:refill_work"] {
+            assert_eq!(Message::of(line), Message { text: line.to_owned(), ..Message::default() });
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What to do next: which command shows what the text does not.
+
+use unstarve_diagnose::report::NextStep;
+
+use crate::case::InTheWay;
+use crate::conclude::{Judged, Trouble};
+use crate::fact::Facts;
+
+const THREADS: &str = "ps -eLo pid,tid,cls,rtprio,ni,psr,stat,pcpu,wchan:20,comm";
+
+/// The next steps, most useful first.
+pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
+    let step = |why: &str, command: &str| NextStep { why: why.to_owned(), command: command.to_owned() };
+    let record = step("while it happens, to see who had the CPU and by which rule", "sudo unstarve record --for 30s");
+    let catch = step("to catch the next time", "sudo unstarve watch");
+    let threads = step("add its output to this text, for policies and priorities", THREADS);
+    let check = step("to find what is set up so that it will happen again", "sudo unstarve check");
+    let Some(worst) = worst else { return vec![record, threads] };
+    let on_cpu = worst.cpus().first().map(|cpu| {
+        let command =
+            format!("ps -eLo psr,pid,tid,cls,rtprio,ni,stat,pcpu,comm --sort=-pcpu | awk '$1 == {cpu}' | head -5");
+        step(&format!("which threads use CPU {cpu}; add the output to this text"), &command)
+    });
+    let threads = on_cpu.unwrap_or(threads);
+    let mut steps = match (worst.trouble, &worst.way) {
+        (Trouble::Starved | Trouble::SeenRunnable, InTheWay::Proved(_)) if facts.seen.is_empty() => {
+            vec![threads, record, check]
+        }
+        (Trouble::Starved | Trouble::SeenRunnable, InTheWay::Proved(_)) => vec![record, check],
+        (Trouble::Starved, InTheWay::Idle(_)) => {
+            vec![record, step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat")]
+        }
+        (Trouble::Starved | Trouble::SeenRunnable, _) => vec![record, threads, catch],
+        (Trouble::CpuHeld | Trouble::TimerLate, InTheWay::Idle(_)) => {
+            vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
+        }
+        (Trouble::CpuHeld | Trouble::TimerLate, _) => {
+            vec![
+                step("while it happens: what each CPU runs, in the kernel's log", "echo l > /proc/sysrq-trigger"),
+                record,
+            ]
+        }
+        (Trouble::Blocked, _) => vec![
+            step("all blocked threads with their stacks, in the kernel's log", "echo w > /proc/sysrq-trigger"),
+            step("whether a worker it waits for is starved", "sudo unstarve record --for 30s"),
+        ],
+        (Trouble::BpfScheduler, _) => vec![
+            step("the kernel's own scheduler took over; look at what it does", "sudo unstarve record --for 30s"),
+            step("report the dump to the BPF scheduler's project", "cat /sys/kernel/sched_ext/root/ops"),
+        ],
+        (Trouble::RealTimeLimit, _) => vec![threads, record, check],
+        (Trouble::Deadline, _) => vec![record, threads],
+        (Trouble::Interrupts | Trouble::InterruptLoad | Trouble::Machine, _) => {
+            vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
+        }
+        (Trouble::Device, _) => {
+            vec![step("whether a worker of the device is starved", "sudo unstarve record --for 30s")]
+        }
+    };
+    steps.truncate(3);
+    steps
+}

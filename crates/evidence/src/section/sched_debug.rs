@@ -1,0 +1,180 @@
+//! `/proc/sched_debug`, since 5.13 `/sys/kernel/debug/sched/debug`: of each CPU, which thread runs and which could.
+
+use unstarve_model::{CpuId, Policy};
+
+use super::{Kind, Section, Took};
+use crate::fact::{Facts, How, Lasted, Moment, Ran, Sign, Spot, Stuck, Thread, Waiting};
+
+pub(super) const KIND: Kind = Kind { triggers: &["cpu#", "runnable tasks:"], open };
+
+/// Real-time tasks have a lower priority number (`MAX_RT_PRIO`).
+const MAX_RT_PRIO: i32 = 100;
+
+struct SchedDebug {
+    file: u32,
+    cpu: u32,
+    current: Option<u32>,
+    /// The place of `prio` among the words behind the id.
+    prio: Option<usize>,
+    tasks: Vec<Task>,
+    spot: Option<Spot>,
+    misses: u32,
+}
+
+struct Task {
+    thread: Thread,
+    is_current: bool,
+    is_runnable: bool,
+    prio: Option<i32>,
+    spot: Spot,
+}
+
+fn open(text: &str, file: u32) -> Option<Box<dyn Section>> {
+    let cpu = cpu(text)?;
+    Some(Box::new(SchedDebug { file, cpu, current: None, prio: None, tasks: Vec::new(), spot: None, misses: 0 }))
+}
+
+/// `cpu#3, 2400.000 MHz`, `cpu#3`.
+fn cpu(text: &str) -> Option<u32> {
+    let rest = text.trim().strip_prefix("cpu#")?;
+    rest.split([',', ' ']).next()?.parse().ok().filter(|cpu| *cpu < CpuId::LIMIT)
+}
+
+/// Lines of something else before the dump counts as over: messages of the kernel may stand in between.
+const MAX_MISSES: u32 = 40;
+
+impl Section for SchedDebug {
+    fn name(&self) -> &'static str {
+        "dump of the scheduler (sched_debug)"
+    }
+
+    fn line(&mut self, text: &str, spot: &Spot, facts: &mut Facts) -> Took {
+        if let Some(next) = cpu(text) {
+            self.flush(facts);
+            self.cpu = next;
+            return Took::Line;
+        }
+        let trimmed = text.trim();
+        if let Some((key, value)) = trimmed.split_once(':').filter(|(key, _)| key.starts_with('.')) {
+            if key.trim() == ".curr->pid" {
+                self.current = value.trim().parse().ok();
+                self.spot = Some(spot.clone());
+            }
+            self.misses = 0;
+            return Took::Line;
+        }
+        let words: Vec<&str> = trimmed.split_whitespace().collect();
+        if let Some(id) = words.iter().position(|word| *word == "PID").filter(|_| words.contains(&"task")) {
+            self.prio = words[id + 1..].iter().position(|word| *word == "prio");
+            return Took::Line;
+        }
+        if let Some(task) = self.task(text, spot) {
+            self.tasks.push(task);
+            self.misses = 0;
+            return Took::Line;
+        }
+        self.misses += 1;
+        if self.misses < MAX_MISSES { Took::Nothing } else { Took::End }
+    }
+
+    fn finish(&mut self, facts: &mut Facts) {
+        self.flush(facts);
+    }
+}
+
+impl SchedDebug {
+    /// `>R         poller   900      1234.567890 …`; before 4.14 `R         poller   900 …`, where `R` marks the one that runs.
+    fn task(&self, text: &str, spot: &Spot) -> Option<Task> {
+        let (mark, rest) = (text.starts_with('>'), text.trim_start_matches('>').trim_start());
+        let (state, rest) = rest.split_once(char::is_whitespace)?;
+        let has_state = state.len() == 1 && state.starts_with(|c: char| c.is_ascii_uppercase());
+        let rest = if has_state { rest } else { text };
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let is_number = |word: &&str| word.contains('.') && word.trim_start_matches('-').parse::<f64>().is_ok();
+        let first = words.iter().position(is_number)?;
+        let pid = words.get(first.checked_sub(1)?)?.parse().ok()?;
+        let comm = words[..first - 1].join(" ");
+        let prio = self.prio.and_then(|place| words.get(first + place)?.parse().ok());
+        (!comm.is_empty()).then(|| Task {
+            thread: Thread { comm, pid: Some(pid) },
+            is_current: mark || (self.current == Some(pid)),
+            is_runnable: has_state && state == "R",
+            prio,
+            spot: spot.clone(),
+        })
+    }
+
+    fn flush(&mut self, facts: &mut Facts) {
+        let at = |line| Moment { file: self.file, boot: 0, line, uptime: None };
+        let tasks = std::mem::take(&mut self.tasks);
+        let cpu = self.cpu;
+        let current = tasks.iter().find(|task| task.is_current);
+        let ran = |thread: Thread, policy, spot: &Spot| Ran {
+            cpu,
+            thread,
+            how: How::RunQueue,
+            policy,
+            work: None,
+            in_user_code: None,
+            function: None,
+            spot: spot.clone(),
+            at: at(spot.line),
+        };
+        match (current, self.current, &self.spot) {
+            (Some(task), ..) => {
+                let policy = task.prio.map(|prio| if prio < MAX_RT_PRIO { Policy::Rt } else { Policy::Fair });
+                facts.ran(ran(task.thread.clone(), policy, &task.spot));
+            }
+            (None, Some(0), Some(spot)) => {
+                facts.ran(ran(Thread { comm: "swapper".to_owned(), pid: Some(0) }, Some(Policy::Idle), spot));
+            }
+            _ => {}
+        }
+        for task in tasks.iter().filter(|task| task.is_runnable && !task.is_current) {
+            let who = Waiting::Thread(task.thread.clone());
+            let spot = task.spot.clone();
+            let moment = at(spot.line);
+            facts.stuck(Stuck::new(Sign::SeenWaiting, who, vec![cpu], Lasted::Unknown, spot, moment));
+        }
+        (self.current, self.spot) = (None, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_runs_and_who_could() {
+        let text = "cpu#3, 2400.000 MHz
+  .nr_running                    : 2
+  .curr->pid                     : 900
+
+cfs_rq[3]:/
+  .nr_running                    : 1
+
+runnable tasks:
+ S            task   PID         tree-key  switches  prio     wait-time             sum-exec        sum-sleep
+-------------------------------------------------------------------------------------------------------------
+ S      migration/3    28       -11.928921         9     0         0.000000         0.063000         0.000000 0 0 /
+>R         poller 7   900         0.000000       120    49         0.000000      2000.000000         0.000000 0 0 /
+ R      kworker/3:1    52        80.123456       312   120      1950.000000        12.000000         0.000000 0 0 /
+
+cpu#4
+  .curr->pid                     : 0
+";
+        let mut facts = Facts::default();
+        let mut lines = text.lines();
+        let mut section = open(lines.next().expect("a line"), 0).expect("a dump");
+        for (number, line) in lines.enumerate() {
+            section.line(line, &Spot { file: "d".into(), line: number as u64, text: line.into() }, &mut facts);
+        }
+        section.finish(&mut facts);
+        let ran: Vec<_> =
+            facts.ran.iter().map(|ran| (ran.cpu, ran.thread.comm.as_str(), ran.thread.pid, ran.policy)).collect();
+        assert_eq!(ran, [(3, "poller 7", Some(900), Some(Policy::Rt)), (4, "swapper", Some(0), Some(Policy::Idle))]);
+        let waits: Vec<_> = facts.stuck.iter().map(|stuck| (&stuck.who, stuck.cpus.as_slice())).collect();
+        let worker = Waiting::Thread(Thread { comm: "kworker/3:1".into(), pid: Some(52) });
+        assert_eq!(waits, [(&worker, &[3][..])]);
+    }
+}

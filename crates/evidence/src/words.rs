@@ -1,0 +1,466 @@
+//! The words of what evidence proves. Nowhere else is text for people made.
+
+use unstarve_model::counted;
+use unstarve_sched::Rule;
+
+use crate::case::{Held, InTheWay};
+use crate::conclude::{Judged, Trouble, quote};
+use crate::fact::{Facts, Lasted, Sign, Stuck, Thread, Waiting};
+use crate::scan::Source;
+
+/// `reactor_0[2219] FIFO 50`.
+pub fn held(held: &Held) -> String {
+    let name = thread(&held.thread);
+    match (held.sched_policy, held.rt_priority, held.policy) {
+        (Some(policy), Some(priority), _) => format!("{name} {} {priority}", policy.word()),
+        (_, _, Some(unstarve_model::Policy::Rt)) => format!("{name} (real-time)"),
+        (_, _, Some(unstarve_model::Policy::Deadline)) => format!("{name} (deadline)"),
+        _ => name,
+    }
+}
+
+/// `reactor_0[2219]`.
+pub fn thread(thread: &Thread) -> String {
+    match thread.pid {
+        Some(pid) => format!("{}[{pid}]", thread.comm),
+        None => thread.comm.clone(),
+    }
+}
+
+/// `CPU 3`, `CPUs 2, 4 and 7`.
+pub fn cpus(cpus: &[u32]) -> String {
+    const SHOWN: usize = 8;
+    match cpus {
+        [] => "a CPU".to_owned(),
+        [cpu] => format!("CPU {cpu}"),
+        [first @ .., last] if cpus.len() <= SHOWN => {
+            let first: Vec<String> = first.iter().map(u32::to_string).collect();
+            format!("CPUs {} and {last}", first.join(", "))
+        }
+        _ => {
+            let shown: Vec<String> = cpus.iter().take(SHOWN).map(u32::to_string).collect();
+            format!("CPUs {} and {} more", shown.join(", "), cpus.len() - SHOWN)
+        }
+    }
+}
+
+/// `everything bound to CPU 3`.
+pub fn bound_to(list: &[u32]) -> String {
+    format!("everything bound to {}", cpus(list))
+}
+
+/// The victim, and whether it is one.
+fn victim(judged: &Judged<'_>) -> (String, bool) {
+    match &judged.stuck.who {
+        Waiting::BoundPool { high, .. } => {
+            let kind = if *high { "high-priority kworkers" } else { "kworkers" };
+            (format!("{kind} of {}", cpus(&judged.cpus())), false)
+        }
+        Waiting::UnboundPool { cpus } => (format!("unbound kworkers (CPUs {cpus})"), false),
+        Waiting::Thread(victim) => (thread(victim), true),
+        Waiting::Softirq(name) => (format!("softirq {name}"), true),
+        Waiting::All => (bound_to(&judged.cpus()), true),
+        Waiting::Nobody => ("a thread".to_owned(), true),
+    }
+}
+
+/// What happened, without numbers.
+pub fn headline(judged: &Judged<'_>) -> String {
+    let (who, is_one) = victim(judged);
+    let (is, does) = if is_one { ("is", "does") } else { ("are", "do") };
+    let cpu = judged.cpu.map(|cpu| format!("CPU {cpu}")).unwrap_or_else(|| cpus(&judged.cpus()));
+    let by = judged.held().map(held);
+    match (judged.trouble, &judged.way) {
+        (Trouble::Starved | Trouble::BpfScheduler | Trouble::SeenRunnable, InTheWay::Proved(_))
+            if judged.cell.finding != "sched-ext-stall" && judged.trouble != Trouble::SeenRunnable =>
+        {
+            format!("{who} {is} starved by {} on {cpu}", by.unwrap_or_default())
+        }
+        (Trouble::Starved, InTheWay::Likely(_)) => {
+            format!("{who} {is} starved, most likely by {} on {cpu}", by.unwrap_or_default())
+        }
+        (Trouble::CpuHeld, InTheWay::Several(_)) if judged.cell.finding == "cpu-stopped" => {
+            format!("{} hung together: the machine stood still, or something that all CPUs need", cpus(&judged.cpus()))
+        }
+        (Trouble::Starved, InTheWay::Idle(_)) => format!("{who} did not run although {cpu} was idle"),
+        (Trouble::Starved, InTheWay::Several(threads)) => {
+            let names: Vec<String> = threads.iter().take(3).map(thread).collect();
+            format!("{who} {does} not get on; {cpu} was seen running {}", names.join(", "))
+        }
+        (Trouble::CpuHeld | Trouble::Starved, InTheWay::Spins(held)) => {
+            let function = held.function.as_deref().unwrap_or("the kernel");
+            format!("{cpu} hangs: {} waits there for another CPU, in {function}", thread(&held.thread))
+        }
+        (Trouble::Starved, InTheWay::Unknown) if !judged.stuck.in_flight.is_empty() => {
+            format!("{who} {does} not get on: {}; the text does not say what ran there", in_flight(judged.stuck))
+        }
+        (Trouble::Starved, _) => format!("{who} {does} not get on; the text does not say what ran there"),
+        (Trouble::SeenRunnable, _) => match by {
+            Some(by) => format!("{who}{} waited for {cpu} while {by} ran there", others(judged)),
+            None => format!("{who}{} waited for {cpu} at that moment", others(judged)),
+        },
+        (Trouble::CpuHeld, InTheWay::Proved(_) | InTheWay::Likely(_)) => {
+            cpu_held(judged, &cpu, &by.unwrap_or_default())
+        }
+        (Trouble::CpuHeld | Trouble::TimerLate, InTheWay::Idle(_)) => {
+            format!("{cpu} was idle and did not answer: a timer or an interrupt of it was late")
+        }
+        (Trouble::CpuHeld, InTheWay::Several(threads)) => {
+            let names: Vec<String> = threads.iter().take(3).map(thread).collect();
+            match judged.cpus().as_slice() {
+                [_] => format!("Kernel code holds {cpu}: seen there were {}", names.join(", ")),
+                all => format!("{} hung, in threads that differ: look for a cause that they share", cpus(all)),
+            }
+        }
+        (Trouble::CpuHeld, InTheWay::Unknown) => match judged.stuck.sign {
+            Sign::SlowWork => {
+                format!("The work item {} keeps its CPU for long", judged.stuck.detail.as_deref().unwrap_or("?"))
+            }
+            Sign::RcuStall if judged.cpus().is_empty() => {
+                "RCU waits for a thread that was preempted; the text does not name it".to_owned()
+            }
+            _ => format!("Kernel code holds {}; the text does not say in which thread", cpus(&judged.cpus())),
+        },
+        (Trouble::TimerLate, _) => match &judged.stuck.who {
+            Waiting::Softirq(name) => format!("softirq {name} was still pending when a CPU went idle"),
+            _ => match by {
+                Some(by) => format!("{who} waited for a timer of {cpu}, which was late; {by} ran there"),
+                None => format!("{who} waited for a timer of {cpu}, which was late"),
+            },
+        },
+        (Trouble::Blocked, _) => {
+            format!("{who}{} is blocked, not starved: it waits for {}", others(judged), blocked_on(judged.stuck))
+        }
+        (Trouble::BpfScheduler, _) => {
+            let name = judged.stuck.detail.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+            format!("The BPF scheduler{name} did not run {who}")
+        }
+        (Trouble::RealTimeLimit, InTheWay::Proved(held)) => {
+            format!("{} used up the limit of real-time threads on {cpu}", thread(&held.thread))
+        }
+        (Trouble::RealTimeLimit, _) => "Real-time threads used up their limit of CPU time".to_owned(),
+        (Trouble::Deadline, _) => "A deadline task fell behind its periods".to_owned(),
+        (Trouble::InterruptLoad, _) => {
+            format!("Interrupts took {cpu}: {}", judged.stuck.interrupts.as_deref().unwrap_or_default())
+        }
+        (Trouble::Machine, _) if judged.stuck.sign == Sign::Steal => {
+            format!("The hypervisor took {} of the CPUs' time", judged.stuck.detail.as_deref().unwrap_or_default())
+        }
+        (Trouble::Interrupts, _) => "Interrupt handlers take long".to_owned(),
+        (Trouble::Machine, _) => "The machine's clock jumped or the machine stood still".to_owned(),
+        (Trouble::Device, _) => {
+            format!("{} did not answer in time", judged.stuck.detail.as_deref().unwrap_or("a device"))
+        }
+    }
+}
+
+/// Further threads in the same trouble: ` (and 3 others)`.
+fn others(judged: &Judged<'_>) -> String {
+    match judged.also.len() as u64 {
+        0 => String::new(),
+        others => format!(" (and {})", counted(others, "other")),
+    }
+}
+
+/// `worker 2990528 is in output_poll_execute, ready to run and not running`.
+fn in_flight(stuck: &Stuck) -> String {
+    let ready = stuck.runnable.as_ref().and_then(|worker| worker.pid);
+    let of_ready = stuck.in_flight.iter().find(|(pid, _)| Some(*pid) == ready);
+    match of_ready.or_else(|| stuck.in_flight.first()) {
+        Some((pid, function)) if Some(*pid) == ready => {
+            format!("worker {pid} is in {function}, ready to run and not running")
+        }
+        Some((pid, function)) => format!("worker {pid} is in {function}"),
+        None => String::new(),
+    }
+}
+
+fn cpu_held(judged: &Judged<'_>, cpu: &str, by: &str) -> String {
+    if judged.stuck.sign == Sign::RcuThreadStarved {
+        let function = judged.stuck.works.first().map_or("?", String::as_str);
+        return format!("{by} runs on {cpu} and does not go on, in {function}");
+    }
+    let work = judged.held().and_then(|held| held.work.as_deref());
+    match (judged.stuck.sign, work) {
+        (Sign::PoolStuck, Some(work)) => {
+            format!("kworkers of {cpu} wait: the work item {work} of {by} does not leave the CPU")
+        }
+        (Sign::RcuStall, Some(work)) => format!("RCU cannot go on: the work item {work} of {by} holds {cpu}"),
+        (Sign::RcuStall, _) => format!("RCU cannot go on: {by} holds {cpu}"),
+        (Sign::PoolStuck | Sign::RcuThreadStarved, None) => {
+            format!(
+                "{} {}: kernel code of {by} holds {cpu}",
+                victim(judged).0,
+                if victim(judged).1 { "waits" } else { "wait" }
+            )
+        }
+        (_, Some(work)) => format!("Kernel code holds {cpu}: the work item {work} of {by}"),
+        _ => format!("Kernel code holds {cpu}, in the thread {by}"),
+    }
+}
+
+/// The headline with its numbers.
+pub fn sentence(judged: &Judged<'_>, headline: &str) -> String {
+    let length = match (judged.lasted, judged.is_jiffies, judged.trouble) {
+        (_, _, Trouble::SeenRunnable) | (None, ..) => return format!("{headline}."),
+        (Some(lasted), Some(jiffies), _) => format!("at least {lasted} ({jiffies} jiffies)"),
+        (Some(lasted), None, _) => format!("at least {lasted}"),
+    };
+    let times = if judged.stuck.count > 1 { format!(", reported {} times", judged.stuck.count) } else { String::new() };
+    format!("{headline}: {length}{times}.")
+}
+
+/// The reason.
+pub fn why(judged: &Judged<'_>) -> Option<String> {
+    let rule = judged.cell.rule;
+    let text = match (judged.trouble, &judged.way) {
+        (Trouble::Starved, InTheWay::Proved(_) | InTheWay::Likely(_)) if rule == Rule::Unranked => {
+            "the text does not say which policy and priority it has: add `ps -eLo pid,tid,cls,rtprio,ni,psr,stat,pcpu,comm`"
+                .to_owned()
+        }
+        (Trouble::Starved, InTheWay::Proved(_) | InTheWay::Likely(_)) => {
+            format!("{} (rule: {rule})", rule.meaning())
+        }
+        (Trouble::Starved, InTheWay::Idle(_)) => {
+            "no thread kept it off: a wakeup, a timer or the virtual CPU itself was late".to_owned()
+        }
+        (Trouble::CpuHeld, InTheWay::Proved(held)) if held.in_user_code == Some(true) => {
+            "the thread was in its own code: the CPU did not get its timer interrupt".to_owned()
+        }
+        (Trouble::CpuHeld, _) => "kernel code runs until it leaves by itself or is preempted".to_owned(),
+        (Trouble::TimerLate, _) => {
+            "the thread sleeps until a timer; interrupts were off there, or the virtual CPU was not run".to_owned()
+        }
+        (Trouble::Blocked, _) => "a blocked thread does not compete for a CPU; no weight or priority helps it".to_owned(),
+        (Trouble::BpfScheduler, _) if rule == Rule::Class => {
+            "real-time threads run before the BPF scheduler's threads".to_owned()
+        }
+        (Trouble::BpfScheduler, _) => "the BPF scheduler, not the kernel's own, decides when its threads run".to_owned(),
+        (Trouble::RealTimeLimit, _) => {
+            "they ran for 95 % of a second; the kernel then let normal threads run (said once a boot)".to_owned()
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
+/// The lines that prove it.
+pub fn evidence(judged: &Judged<'_>) -> Vec<String> {
+    let stuck = judged.stuck;
+    let mut lines = vec![quote(&stuck.first)];
+    if stuck.last.line != stuck.first.line {
+        lines.push(quote(&stuck.last));
+    }
+    if let Some(held) = judged.held() {
+        lines.push(quote(&held.spot));
+        lines.extend(held.listed.as_ref().map(quote));
+    }
+    if let InTheWay::Spins(held) = &judged.way {
+        lines.push(quote(&held.spot));
+    }
+    if let InTheWay::Idle(spot) = &judged.way {
+        lines.push(quote(spot));
+    }
+    if stuck.sign == Sign::PoolStuck && !stuck.works.is_empty() {
+        lines.push(format!("waiting work: {}", stuck.works.join(", ")));
+    }
+    if !stuck.in_flight.is_empty() {
+        let items: Vec<String> =
+            stuck.in_flight.iter().take(4).map(|(pid, function)| format!("{function} of kworker[{pid}]")).collect();
+        lines.push(format!("begun and not done: {}", items.join(", ")));
+    }
+    if let Some(worker) = &stuck.runnable {
+        lines.push(format!("could run, and did not: {}, whose stack ends in the scheduler", thread(worker)));
+    }
+    lines.extend(judged.also.iter().take(8).map(|also| quote(&also.last)));
+    lines.extend(judged.blocked.iter().take(4).map(|blocked| quote(&blocked.first)));
+    lines.dedup();
+    lines
+}
+
+/// What a blocked thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Awaited {
+    Worker,
+    Rcu,
+    Journal,
+    Device,
+    Server,
+    FuseProgram,
+    Lock,
+    Memory,
+    Another,
+}
+
+/// Functions of a blocked thread's stack, by what it waits for. The first function of the stack that is in a row decides, rows
+/// above before rows below.
+const AWAITED: [(Awaited, &[&str]); 9] = [
+    (
+        Awaited::Worker,
+        &["flush_work", "__flush_work", "__flush_workqueue", "flush_workqueue", "drain_workqueue", "cancel_work_sync"],
+    ),
+    (
+        Awaited::Rcu,
+        &["synchronize_rcu", "wait_rcu_gp", "__wait_rcu_gp", "rcu_barrier", "synchronize_srcu", "synchronize_net"],
+    ),
+    (
+        Awaited::Journal,
+        &[
+            "jbd2_log_wait_commit",
+            "wait_transaction_locked",
+            "jbd2_journal_commit_transaction",
+            "xlog_",
+            "xfs_log_force",
+        ],
+    ),
+    (Awaited::Server, &["rpc_wait_bit_killable", "nfs_wait_bit_killable", "nfs4_", "cifs_", "ceph_"]),
+    (Awaited::FuseProgram, &["fuse_", "request_wait_answer"]),
+    (Awaited::Lock, &["__mutex_lock", "mutex_lock", "rwsem_down", "down_read", "down_write", "__down"]),
+    (Awaited::Memory, &["congestion_wait", "balance_dirty_pages", "shrink_", "reclaim_throttle"]),
+    (
+        Awaited::Device,
+        &[
+            "io_schedule",
+            "blk_",
+            "submit_bio_wait",
+            "bio_await",
+            "dio_await",
+            "iomap_dio",
+            "__iomap_dio",
+            "wait_on_page_bit",
+            "folio_wait",
+            "rq_qos_wait",
+            "wbt_wait",
+            "do_blockdev_direct_IO",
+            "bit_wait_io",
+            "__wait_on_buffer",
+        ],
+    ),
+    (Awaited::Another, &["wait_for_completion", "__wait_for_common", "schedule_timeout"]),
+];
+
+/// What the functions of a stack wait for.
+pub fn awaited(functions: &[String]) -> Option<Awaited> {
+    let is_in = |names: &[&str]| {
+        functions.iter().any(|function| {
+            names.iter().any(|name| {
+                if name.ends_with('_') {
+                    function.starts_with(name)
+                } else {
+                    function.split('.').next() == Some(name) || function.starts_with(name) && name.len() > 8
+                }
+            })
+        })
+    };
+    AWAITED.iter().find(|(_, names)| is_in(names)).map(|(awaited, _)| *awaited)
+}
+
+fn blocked_on(stuck: &Stuck) -> String {
+    if let Some(holder) = &stuck.holder {
+        return format!("a lock that {} likely holds", thread(&holder.thread));
+    }
+    match awaited(&stuck.works) {
+        Some(Awaited::Worker) => "a kworker's work",
+        Some(Awaited::Rcu) => "a grace period of RCU",
+        Some(Awaited::Journal) => "the file system's journal",
+        Some(Awaited::Device) => "a block device, or the worker that completes its requests",
+        Some(Awaited::Server) => "a network file server",
+        Some(Awaited::FuseProgram) => "the program of a FUSE file system",
+        Some(Awaited::Lock) => "a lock",
+        Some(Awaited::Memory) => "memory or writeback",
+        Some(Awaited::Another) => "another thread",
+        None => match stuck.works.iter().find(|function| !is_switched_out(function)) {
+            Some(function) => return format!("something, in {function}"),
+            None => "something that its stack would name",
+        },
+    }
+    .to_owned()
+}
+
+/// Whether a stack that begins with this function is one of a thread that left its CPU.
+pub fn is_switched_out(function: &str) -> bool {
+    const SCHEDULER: [&str; 7] = [
+        "__schedule",
+        "schedule",
+        "__switch_to",
+        "context_switch",
+        "__cond_resched",
+        "_cond_resched",
+        "preempt_schedule",
+    ];
+    SCHEDULER.iter().any(|name| function.split('.').next() == Some(name))
+        || ["preempt_schedule", "schedule_"].iter().any(|start| function.starts_with(start))
+}
+
+type Advice = (&'static str, String, &'static str);
+
+/// What to do.
+pub fn remedies(judged: &Judged<'_>) -> Vec<Advice> {
+    let cpu = judged.cpu.map_or_else(|| "that CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+    let Some(by) = judged.held().map(|held| thread(&held.thread)) else { return Vec::new() };
+    match (judged.trouble, judged.cell.rule) {
+        (Trouble::Starved | Trouble::BpfScheduler, Rule::Class) => vec![
+            ("move-intruder", format!("Keep {by} off {cpu}"), "Its new CPUs get its load"),
+            (
+                "intruder-to-fair",
+                format!("Take {by} out of the real-time class"),
+                "Its own latency then depends on the load",
+            ),
+        ],
+        (Trouble::Starved, _) => vec![(
+            "move-occupant",
+            format!("Keep {by} off {cpu}, or keep the kernel's work off {cpu}"),
+            "Its new CPUs get its load",
+        )],
+        (Trouble::CpuHeld | Trouble::TimerLate, _) => {
+            vec![(
+                "update-kernel",
+                format!("Report the kernel code that {by} was in, or update the kernel or its driver"),
+                "",
+            )]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The answer where nothing is wrong, or nothing could be concluded.
+pub fn nothing(facts: &Facts, sources: &[Source]) -> String {
+    let lines: u64 = sources.iter().map(|source| source.lines).sum();
+    match (facts.seen.len() as u64, facts.ran.len() as u64) {
+        (0, 0) => format!("Nothing in {} says that a thread is starved.", counted(lines, "line")),
+        (0, looks) => {
+            format!("{} of CPUs say what ran, and nothing says that a thread is starved.", counted(looks, "backtrace"))
+        }
+        (threads, _) => {
+            format!(
+                "A list of {} says who may be in the way, and nothing says that a thread is starved.",
+                counted(threads, "thread")
+            )
+        }
+    }
+}
+
+/// What was read: `kernel log`, `kernel log, list of threads (ps)`.
+pub fn format(sources: &[Source]) -> String {
+    let mut kinds: Vec<&str> = sources.iter().flat_map(|source| source.kinds.iter().copied()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    if kinds.is_empty() { "text".to_owned() } else { kinds.join(", ") }
+}
+
+/// What the text cannot say.
+pub fn losses(facts: &Facts, sources: &[Source]) -> Vec<String> {
+    let mut losses = Vec::new();
+    let jiffies = facts.stuck.iter().any(|stuck| matches!(stuck.lasted, Lasted::Jiffies(_)));
+    if jiffies && facts.hertz.is_none() {
+        losses.push("the text does not say how long a jiffy is: 1 ms is assumed, 10 ms is possible".to_owned());
+    }
+    let long: u64 = sources.iter().map(|source| source.too_long).sum();
+    if long > 0 {
+        losses.push(format!("{} left out: longer than any message", counted(long, "line")));
+    }
+    if facts.left_out > 0 {
+        losses.push(format!("{} left out: too many", counted(facts.left_out, "fact")));
+    }
+    losses
+}
