@@ -216,7 +216,7 @@ fn said(page: &str) -> [usize; 2] {
     let head = head.join(" ");
     let Some((_, counts)) = head.split_once("Because of ") else { return [0, 0] };
     let sum = |text: &str| text.split([' ', ',', '.']).filter_map(|word| word.parse::<usize>().ok()).sum();
-    let (new, today) = counts.split_once("Wrong today already: ").expect("both counts");
+    let (new, today) = counts.split_once("Today already: ").expect("both counts");
     [sum(new), sum(today)]
 }
 
@@ -235,7 +235,7 @@ fn counts_name_the_upgrade() {
     let (_, host) = tuned().into_iter().next().expect("a host");
     let audit = upgraded(&host, "6.12.107");
     let page = audit_page(&audit, look(80));
-    assert!(page.contains("Because of the upgrade: 5 warnings, 5 notes. Wrong today already: nothing."), "{page}");
+    assert!(page.contains("Because of the upgrade: 5 warnings, 5 notes. Today already: nothing."), "{page}");
     insta::assert_snapshot!("tuned_to_6_12", page);
     insta::assert_snapshot!("tuned_today", audit_page(&unstarve_check::audit(&host), look(80)));
 }

@@ -229,7 +229,7 @@ pub(super) fn totals(audit: &Audit, items: &[Item<'_>]) -> String {
         false => format!("Because of {cause}: {new}."),
     };
     match today.is_empty() {
-        true => format!("{new} Wrong today already: nothing."),
-        false => format!("{new} Wrong today already: {today}."),
+        true => format!("{new} Today already: nothing."),
+        false => format!("{new} Today already: {today}."),
     }
 }
