@@ -108,10 +108,10 @@ if [[ $purpose = dist && $(uname -m) = x86_64 ]] && command -v rustup >/dev/null
         timeout -k 10 400 rustup target add aarch64-unknown-linux-gnu || echo "setup: Rust's library for arm64 could not be installed" >&2
 fi
 # Makes the book; only its search is built in, no server.
-if [[ $purpose = docs ]]; then
+if [[ $purpose = docs || $purpose = test ]]; then
     mdbook=0.5.4 tools=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/tools
     grep -qsF "\"mdbook $mdbook " "$tools/.crates.toml" ||
-        timeout -k 10 1800 cargo install --locked --quiet --root "$tools" "mdbook@$mdbook" --no-default-features --features search ||
+        timeout -k 10 400 cargo install --locked --quiet --root "$tools" "mdbook@$mdbook" --no-default-features --features search ||
         echo "setup: mdbook $mdbook could not be installed" >&2
 fi
 # What makes packages, in versions that are known to work; into a directory of their own.

@@ -2,6 +2,7 @@
 
 import type { Culprit, Moment, Trace } from './data';
 import { button } from './dom';
+import { unfold } from './folded';
 import { nanos, since, utc } from './format';
 import { keep, rangeOf, stateOf } from './state';
 
@@ -168,6 +169,7 @@ export class App {
   /** Shows the waits of a course in the chart. */
   chart(course: number): void {
     this.showCourse(course);
+    unfold('waits');
     document.getElementById('waits')?.scrollIntoView({ block: 'start' });
   }
 }

@@ -257,7 +257,7 @@ function remedies(app: App, finding: Finding, index: number): HTMLElement | null
         'dl',
         { class: 'notes' },
         ...(remedy.risk ? [h('dt', {}, 'Risk'), h('dd', {}, remedy.risk)] : []),
-        ...(remedy.valid_on ? [h('dt', {}, 'Valid on'), h('dd', {}, remedy.valid_on)] : []),
+        ...(remedy.valid_on ? [h('dt', { class: 'valid' }, 'Valid on'), h('dd', { class: 'valid' }, remedy.valid_on)] : []),
         // What was not shown to help says nothing for it; the order of the remedies has it.
         ...(remedy.proved ?? []).filter(helpedHere).flatMap((proof) => [h('dt', {}, 'Tested'), h('dd', {}, tested(proof))]),
       ),

@@ -10,6 +10,7 @@ import { compareView } from './compare';
 import { load, type PageData } from './data';
 import { button, fill, h } from './dom';
 import { findingsView, verdictView } from './findings';
+import { folded, unfoldNamed } from './folded';
 import { grouped, nanos, utc } from './format';
 import { layoutView } from './layout';
 import { momentView } from './moment';
@@ -46,15 +47,16 @@ async function start(): Promise<void> {
     return;
   }
   startRules(data.rules);
+  addEventListener('hashchange', unfoldNamed);
   const index = Number(stateOf('r') ?? 0);
   show(page, data, data.traces[index] ? index : 0);
 }
 
-/** On paper nothing can be opened; afterwards everything is as it was. */
+/** On paper nothing can be opened; afterwards everything is as it was. Of the fixes, the first are enough there. */
 function openForPrint(): void {
   let opened: HTMLDetailsElement[] = [];
   addEventListener('beforeprint', () => {
-    opened = [...document.querySelectorAll<HTMLDetailsElement>('details:not([open])')];
+    opened = [...document.querySelectorAll<HTMLDetailsElement>('details:not([open], .folded, .remedies details)')];
     opened.forEach((details) => (details.open = true));
   });
   addEventListener('afterprint', () => opened.forEach((details) => (details.open = false)));
@@ -65,7 +67,9 @@ function show(page: HTMLElement, data: PageData, index: number): void {
   const [comparison, chart] = data.comparison ? compareView(data.comparison, data.traces) : [null, () => {}];
   const still = (view: HTMLElement): [HTMLElement, () => void] => [view, () => {}];
   const [moment, drawMoment] = momentView(app);
-  const parts: [HTMLElement, () => void][] = [
+  // Nothing to look for in charts of a healthy recording: they are a line each.
+  const isHealthy = !data.comparison && app.trace.report.findings.length === 0 && !app.trace.report.trace.too_little;
+  const views: [HTMLElement, () => void][] = [
     overviewView(app),
     waitsView(app),
     still(blameView(app)),
@@ -73,6 +77,7 @@ function show(page: HTMLElement, data: PageData, index: number): void {
     activityView(app),
     still(recordingView(app)),
   ];
+  const parts = isHealthy ? views.map(folded) : views;
   fill(
     page,
     header(page, data, index, app),
@@ -80,7 +85,7 @@ function show(page: HTMLElement, data: PageData, index: number): void {
     comparison ? h('h2', { class: 'side' }, data.traces[index].name) : null,
     verdictView(app),
     moment,
-    findingsView(app),
+    isHealthy ? null : findingsView(app),
     ...parts.map(([view]) => view),
     h('footer', {}, `Made by ${data.generator}. Nothing was loaded from anywhere: this file is all there is.`),
   );
@@ -88,6 +93,7 @@ function show(page: HTMLElement, data: PageData, index: number): void {
   chart();
   drawMoment();
   parts.forEach(([, ready]) => ready());
+  unfoldNamed();
   onState(() => {
     const wanted = Number(stateOf('r') ?? 0);
     if (wanted !== index && data.traces[wanted]) show(page, data, wanted);
@@ -110,7 +116,7 @@ function header(page: HTMLElement, data: PageData, index: number, app: App): HTM
   return h(
     'div',
     { class: 'top' },
-    h('a', { class: 'skip', href: '#findings' }, 'Skip to the findings'),
+    report.findings.length ? h('a', { class: 'skip', href: '#findings' }, 'Skip to the findings') : h('a', { class: 'skip', href: '#verdict' }, 'Skip to the verdict'),
     h(
       'header',
       { class: 'masthead' },
@@ -119,7 +125,7 @@ function header(page: HTMLElement, data: PageData, index: number, app: App): HTM
       searchBox(app),
       h('div', { class: 'tools' }, theme, button('Print', () => print())),
     ),
-    h('nav', { 'aria-label': 'Sections' }, data.comparison ? h('a', { href: '#compare' }, 'What changed') : null, ...SECTIONS.map(([id, title]) => h('a', { href: `#${id}` }, title))),
+    h('nav', { 'aria-label': 'Sections' }, data.comparison ? h('a', { href: '#compare' }, 'What changed') : null, ...SECTIONS.filter(([id]) => id !== 'findings' || report.findings.length > 0 || report.trace.too_little).map(([id, title]) => h('a', { href: `#${id}` }, title))),
   );
 }
 

@@ -93,6 +93,26 @@ test('a healthy recording says so', async () => {
   await page.close();
 });
 
+test('the charts of a healthy recording are a line each, and drawn when they are opened', async () => {
+  const page = await open(browser, pageOf(trace('linux-6.1-idle.dat')));
+  const ids = ['timeline', 'waits', 'blame', 'layout', 'activity', 'recording'];
+  const heights = () => page.evaluate((all) => all.map((id) => document.getElementById(id).offsetHeight), ids);
+  assert.ok((await heights()).every((height) => height > 0 && height < 60), String(await heights()));
+  assert.equal(await page.$('#findings'), null, 'the verdict says it already');
+  await page.click('#waits summary');
+  await settle(page);
+  assert.ok(await page.$eval('#waits-plot canvas', (canvas) => canvas.offsetWidth > 300));
+  await page.click('nav a[href="#blame"]');
+  await settle(page);
+  assert.ok(await page.$eval('#blame table', (table) => table.offsetHeight > 50));
+  assert.deepEqual(page.complaints, []);
+  await page.close();
+  // Where there is a finding, all is open.
+  const faulty = await open(browser, pageOf(trace(CASES[0])));
+  assert.equal(await faulty.$('details.folded'), null);
+  await faulty.close();
+});
+
 test('without scripts the verdict and the sentences are there', async () => {
   const report = explain(trace(CASES[0]));
   const page = await open(browser, pageOf(trace(CASES[0])), { javascript: false });

@@ -16,8 +16,8 @@ use crate::output::{self, Color, Out};
 
 /// Show what this host and your rights on it allow, what is missing, and how to get it
 ///
-/// Tries a tracing instance, the counting programs and the guard's, and removes all at once, and
-/// instances that killed recorders left. Changes nothing else.
+/// Tries a tracing instance and the eBPF programs of watch and guard, and removes them at once. Also removes instances that
+/// killed recorders left. Changes nothing else.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::selection::{LowSelection, UnmetSelection};
 use crate::suggested::{FINDING_IDS, find};
 
-/// Show who is starved in a recording, by whom, by which rule, at what price, and what to do
+/// Show who is starved in a recording, by whom, by which rule, at what cost, and what to do
 ///
 /// Reads trace.dat (trace-cmd, unstarve record), perf.data, Perfetto, the text of `perf script`, `trace-cmd report`, tracefs and
 /// babeltrace2, and systrace HTML, also compressed (gzip, zstd, xz, bzip2) or in a tar or zip archive. A selection narrows

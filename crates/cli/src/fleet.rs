@@ -44,7 +44,7 @@ struct CompactArgs {
     /// Leave an hour alone until this long after its end: hosts still write. Later files go into the next commit
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10m")]
     settle: Duration,
-    /// Keep files that do not count any more for this long, for those who read them still
+    /// Keep files that were merged for this long: a reader may still have them open
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1h")]
     grace: Duration,
     /// Drop hours that are older: 30d

@@ -1,19 +1,17 @@
-//! What may be typed: other spellings of commands, the page that `unstarve` alone prints, and advice for what is not understood.
+//! What may be typed: other spellings of commands, and the page that `unstarve` alone prints.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::process;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, Command, Error};
-use unstarve_model::{clean, is_harmful};
+use clap::{Arg, ArgAction, Command};
+use unstarve_facts::Version;
 
 /// What `unstarve` alone and `unstarve --help` print.
 pub const START_PAGE: &str = "\
 unstarve finds the threads that the Linux scheduler starves, above all the
-kernel's own. It says who starved them, by which rule, for how long, and what
-to do. The change that helps is one command away, and so is its undo.
+kernel's own. It says who starved them, by which rule, and for how long.
+It shows the change that helps, makes it, and undoes it.
 
 Start here
   sudo unstarve record --for 10s   record this machine into unstarve.dat
@@ -53,6 +51,16 @@ const OTHER_SPELLINGS: &[(&[&str], &[&str])] = &[
     (&["diff"], &["compare"]),
     (&["analyze"], &["explain"]),
     (&["analyse"], &["explain"]),
+    (&["diagnose"], &["explain"]),
+    (&["show"], &["explain"]),
+    (&["view"], &["explain"]),
+    (&["why"], &["explain"]),
+    (&["example"], &["explain", "--example"]),
+    (&["demo"], &["explain", "--example"]),
+    (&["rec"], &["record"]),
+    (&["html"], &["report"]),
+    (&["timehist"], &["timeline"]),
+    (&["replay"], &["top"]),
     (&["undo"], &["fix", "--undo"]),
 ];
 
@@ -69,25 +77,58 @@ pub fn spelled(typed: Vec<OsString>, commands: &[String]) -> Vec<OsString> {
     let starts =
         |words: &&[&str]| words.len() <= typed.len() && words.iter().zip(&typed).all(|(a, b)| *a == b.as_os_str());
     if let Some((from, to)) = OTHER_SPELLINGS.iter().find(|(from, _)| starts(from)) {
-        return to.iter().map(OsString::from).chain(typed.into_iter().skip(from.len())).collect();
+        let spelled = to.iter().map(OsString::from).chain(typed.into_iter().skip(from.len())).collect();
+        return with_kernels(spelled);
     }
     match typed.first() {
-        Some(first) if is_recording(first, commands) => [OsString::from("explain")].into_iter().chain(typed).collect(),
+        Some(first) if is_recording(first, commands) => explaining(typed),
         Some(first) if first == "record" => with_time(typed),
+        Some(first) if first == "knobs" => with_kernels(typed),
+        Some(first) if is_option(first) && names_a_recording(&typed, commands) => explaining(typed),
         _ => typed,
     }
 }
 
+fn explaining(typed: Vec<OsString>) -> Vec<OsString> {
+    [OsString::from("explain")].into_iter().chain(typed).collect()
+}
+
+fn is_option(word: &OsStr) -> bool {
+    word.as_encoded_bytes().starts_with(b"-") && word != "-"
+}
+
+/// Whether options come first, and then a file and no command: `--json FILE`.
+fn names_a_recording(typed: &[OsString], commands: &[String]) -> bool {
+    let is_command = |word: &OsString| commands.iter().any(|name| name.as_str() == word);
+    !typed.iter().any(is_command) && typed.iter().any(|word| is_recording(word, commands))
+}
+
+/// `knobs diff 5.10 6.12` is `knobs diff --kernel 5.10 --kernel 6.12`.
+fn with_kernels(typed: Vec<OsString>) -> Vec<OsString> {
+    if !typed.iter().take(2).eq(["knobs", "diff"].iter()) {
+        return typed;
+    }
+    let is_version = |word: &OsString| {
+        word.to_str().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()) && Version::named(word).is_ok())
+    };
+    let mut spelled: Vec<OsString> = Vec::with_capacity(typed.len() + 2);
+    for word in typed {
+        let is_value = spelled.last().is_some_and(|last| last == "--kernel" || last == "--cpus");
+        if !is_value && is_version(&word) && !Path::new(&word).exists() {
+            spelled.push("--kernel".into());
+        }
+        spelled.push(word);
+    }
+    spelled
+}
+
 /// Whether the first word is a file and no command.
 fn is_recording(word: &OsStr, commands: &[String]) -> bool {
-    let is_option = word.as_encoded_bytes().starts_with(b"-") && word != "-";
-    !is_option
-        && !commands.iter().any(|name| name.as_str() == word)
-        && (word == "-" || is_readable_file(Path::new(word)))
+    !is_option(word) && !commands.iter().any(|name| name.as_str() == word) && (word == "-" || is_file(Path::new(word)))
 }
 
 /// A file, or a pipe such as `<(zcat trace.gz)`.
-fn is_readable_file(path: &Path) -> bool {
+fn is_file(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() || found.file_type().is_fifo())
 }
 
@@ -110,120 +151,6 @@ pub fn with_short_help(command: Command) -> Command {
         return command;
     }
     command.disable_help_flag(true).arg(help.help("Print this help (`unstarve help COMMAND` has more)"))
-}
-
-/// Advice for options that a command does not have: the command (`*` for any), the options, what to type.
-const ADVICE_FOR_OPTIONS: &[(&str, &[&str], &str)] = &[
-    ("record", &["-d", "-t", "--duration", "--time", "--seconds"], "--for TIME, as in --for 10s"),
-    (
-        "*",
-        &["-o", "--output"],
-        "this command prints to the terminal: > FILE keeps it; `unstarve report FILE -o PAGE` writes a page",
-    ),
-    ("*", &["--format"], "--json"),
-    ("explain", &["-v", "--verbose"], "--full"),
-    ("explain", &["--top"], "--full, which has all findings"),
-    ("explain", &["--html"], "unstarve report FILE writes a page"),
-    ("explain", &["--pid", "-t", "-p"], "--task TID|NAME"),
-    ("fix", &["--dry-run", "--plan"], "without --apply the plan is only shown"),
-    (
-        "fix",
-        &["--permanent", "--persist"],
-        "--as systemd, sysctl, tmpfiles, cmdline, guard or tuned prints what outlasts a reboot",
-    ),
-    ("check", &["-v", "--verbose"], "--full"),
-    ("check", &["--to", "--kernel"], "--upgrade-to VERSION"),
-    (
-        "top",
-        &["-n"],
-        "press q to end it; `unstarve record --for TIME` and `unstarve explain` give a result without a screen",
-    ),
-    ("top", &["--task", "-p"], "--filter TEXT"),
-];
-
-/// The error as people can use it: without clap's advice to pass an option as a value, with ours where there is one.
-pub fn advised(mut error: Error, typed: &[OsString]) -> Error {
-    // `-o` as the value of a positional argument is never what was meant.
-    error.remove(ContextKind::Suggested);
-    let command = typed.first().and_then(|word| word.to_str()).unwrap_or_default().to_owned();
-    let Some(ContextValue::String(wrong)) = error.get(match error.kind() {
-        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
-        _ => ContextKind::InvalidArg,
-    }) else {
-        return error;
-    };
-    let wrong = wrong.clone();
-    let name = wrong.split([' ', '=']).next().unwrap_or_default();
-    let advice = match error.kind() {
-        ErrorKind::UnknownArgument if name.starts_with('-') => ADVICE_FOR_OPTIONS
-            .iter()
-            .find(|(of, options, _)| (*of == "*" || *of == command) && options.contains(&name))
-            .map(|(_, _, advice)| (*advice).to_owned()),
-        ErrorKind::UnknownArgument => for_a_word(&command, name, typed),
-        ErrorKind::InvalidSubcommand if typed.len() == 1 || command == wrong => for_a_command(&wrong),
-        _ => None,
-    };
-    if let Some(advice) = advice {
-        error.remove(ContextKind::SuggestedArg);
-        error.remove(ContextKind::SuggestedSubcommand);
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
-    }
-    error
-}
-
-/// What is no command: words of other tools, and names of files that are not there.
-fn for_a_command(word: &str) -> Option<String> {
-    let advice = match word {
-        "status" => "unstarve watch status, unstarve guard status, unstarve fix --status",
-        "start" => "unstarve record, unstarve watch, unstarve guard run",
-        "stop" => "Ctrl-C ends record, watch and guard; unstarve fix --undo undoes a change",
-        "upgrade" => "unstarve check --upgrade-to VERSION",
-        "completion" | "completions" | "man" => "unstarve generate",
-        "version" => "unstarve --version",
-        "stat" | "stats" => "unstarve top",
-        "trace" => "unstarve record",
-        file if file.contains(['.', '/']) => return Some(format!("there is no file {file} here")),
-        _ => return None,
-    };
-    Some(advice.to_owned())
-}
-
-/// Ends the program with clap's message. clap prints arguments as they are: control characters in a file's name would reach the terminal.
-pub fn exit_with(error: Error, typed: &[OsString]) -> ! {
-    let harmful = |word: &&OsString| word.to_string_lossy().chars().any(is_harmful);
-    if !typed.iter().any(|word| harmful(&word)) {
-        error.exit()
-    }
-    let mut text = error.to_string();
-    for word in typed.iter().filter(harmful) {
-        let word = word.to_string_lossy();
-        text = text.replace(word.as_ref(), &clean(&word));
-    }
-    let lines: Vec<_> = text.lines().map(clean).collect();
-    crate::output::print_error(format_args!("{}\n", lines.join("\n")));
-    process::exit(error.exit_code())
-}
-
-/// A word too many.
-fn for_a_word(command: &str, word: &str, typed: &[OsString]) -> Option<String> {
-    let first = || typed.get(1).and_then(|first| first.to_str()).filter(|first| !first.starts_with('-'));
-    match command {
-        "report" if word.ends_with(".html") => Some(format!("name the page with -o {word}")),
-        "export" => Some(format!("name the result with -o {word}")),
-        "explain" | "report" | "timeline" if Path::new(word).is_file() => {
-            let [first, second] = [first()?, word].map(unstarve_change::quoted_file);
-            Some(format!("one recording at a time; two side by side: unstarve compare {} {}", first?, second?))
-        }
-        "timeline" | "explain" | "report" => Some(format!("one task: --task {word}")),
-        "fix" => Some(format!("one remedy: --remedy {word}")),
-        "check" if word.ends_with(".json") => Some(format!("a snapshot: --snapshot {word}")),
-        "check" => Some(format!("an upgrade: --upgrade-to {word}")),
-        "knobs" => Some("two kernels: unstarve knobs diff --kernel A --kernel B".to_owned()),
-        "guard" if word.ends_with(".toml") => Some(format!("name the policy with --policy {word}")),
-        "watch" if word.ends_with(".toml") => Some(format!("name the configuration with --config {word}")),
-        "record" => Some(format!("a command to record comes after --: unstarve record -- {word} …")),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -256,6 +183,17 @@ mod tests {
             ("- --json", "explain - --json"),
             ("nosuchfile", "nosuchfile"),
             ("--version", "--version"),
+            ("--json Cargo.toml", "explain --json Cargo.toml"),
+            ("-v Cargo.toml", "explain -v Cargo.toml"),
+            ("--color never fix Cargo.toml", "--color never fix Cargo.toml"),
+            ("-v nosuchfile", "-v nosuchfile"),
+            ("knobs diff 5.10 6.12 --debian", "knobs diff --kernel 5.10 --kernel 6.12 --debian"),
+            ("knobs compare 5.10 6.12", "knobs diff --kernel 5.10 --kernel 6.12"),
+            ("knobs diff --kernel 5.10 --kernel 7", "knobs diff --kernel 5.10 --kernel 7"),
+            ("knobs diff 5.10 6.12 --cpus 4", "knobs diff --kernel 5.10 --kernel 6.12 --cpus 4"),
+            ("knobs diff a.json b.json", "knobs diff a.json b.json"),
+            ("knobs set base_slice_ns 3000000", "knobs set base_slice_ns 3000000"),
+            ("timehist t.dat", "timeline t.dat"),
             ("", ""),
         ] {
             assert_eq!(spelled_as(typed), command, "{typed}");

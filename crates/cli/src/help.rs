@@ -20,6 +20,7 @@ Examples:
   unstarve help weight-starvation
   unstarve help direct-io           a role of watch and top
   unstarve help R04                 a report that check names
+  unstarve help isolcpus            a word of the kernel: nice, cpu.max, EEVDF, xrun, …
   unstarve help topics              all findings, rules, remedies and other words, a line each
   unstarve help remedies            one of these lists
 
@@ -35,19 +36,16 @@ pub fn run(args: &HelpArgs, program: Command, color: Color) -> Result<ExitCode> 
     let look = output::look(color);
     // Messages print a command of two words as one argument; accept that form.
     let words: Vec<&str> = args.names.iter().flat_map(|name| name.split_whitespace()).collect();
+    let asked = args.names.join(" ");
+    let list = Topic::listed(&asked.to_lowercase());
     let text = if let Some(mut command) = command(program, &words) {
         command.render_long_help().to_string()
+    } else if !list.is_empty() {
+        topics_page(&list, look)
+    } else if let Some(page) = page(&asked, look) {
+        page
     } else {
-        match args.names.as_slice() {
-            [name] if !Topic::listed(&name.to_lowercase()).is_empty() => {
-                topics_page(&Topic::listed(&name.to_lowercase()), look)
-            }
-            [name] => match page(name, look) {
-                Some(page) => page,
-                None => bail!("{}", unknown(name)),
-            },
-            names => bail!("{}", unknown(&names.join(" "))),
-        }
+        bail!("{}", unknown(&asked))
     };
     pager::print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -57,16 +55,25 @@ pub fn run(args: &HelpArgs, program: Command, color: Color) -> Result<ExitCode> 
 fn page(name: &str, look: Look) -> Option<String> {
     let lower = name.to_lowercase();
     let topics = Topic::named(&lower);
+    // A rule has the same short word as what it is about: `weight`, `priority`.
+    let is_wide = topics.iter().all(|topic| matches!(topic, Topic::Rule(_)));
+    let mut also = Topic::also_named(&lower);
+    also.retain(|topic| topics.iter().all(|other| other.id() != topic.id()));
+    let facts = || explain(name).map(|explanation| explanation_page(&explanation, look));
     let pages = [
         (!topics.is_empty()).then(|| topic_page(&topics, look)),
         role(&lower).map(about_role),
         (lower == "roles").then(|| topic_page(&Topic::named("role"), look)),
     ];
-    let pages: Vec<String> = pages.into_iter().flatten().collect();
-    match pages.as_slice() {
-        [] => explain(name).map(|explanation| explanation_page(&explanation, look)),
-        pages => Some(pages.join("\n")),
+    let mut pages: Vec<String> = pages.into_iter().flatten().collect();
+    // What a table of the kernel's has says more about this one thing than the page of a wider word.
+    if topics.is_empty() {
+        pages.extend(facts());
     }
+    if is_wide && (pages.is_empty() || !topics.is_empty()) && !also.is_empty() {
+        pages.push(topic_page(&also, look));
+    }
+    (!pages.is_empty()).then(|| pages.join("\n"))
 }
 
 fn about_role(kind: RoleKind) -> String {
@@ -108,8 +115,52 @@ fn similar(name: &str) -> Vec<&'static str> {
     if !holding.is_empty() {
         return holding;
     }
-    let mut alike: Vec<(f64, &str)> = all.iter().map(|id| (strsim::jaro(name, id), *id)).collect();
+    let other = Topic::all().flat_map(|topic| topic.other_names().iter().map(move |name| (*name, topic.id())));
+    let names = all.iter().map(|id| (*id, *id)).chain(other);
+    let mut alike: Vec<(f64, &str)> = names.map(|(known, id)| (strsim::jaro(name, known), id)).collect();
     alike.retain(|(likeness, _)| *likeness > 0.8);
     alike.sort_by(|a, b| b.0.total_cmp(&a.0));
-    alike.into_iter().take(3).map(|(_, id)| id).collect()
+    let mut ids: Vec<&str> = alike.into_iter().map(|(_, id)| id).collect();
+    ids.dedup();
+    ids.truncate(3);
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use unstarve_term::{Charset, Colours};
+
+    use super::*;
+
+    /// The words of a command as a shell passes them.
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(|word| word.trim_matches('\'').to_owned()).collect()
+    }
+
+    #[test]
+    fn each_command_that_a_page_says_to_type_can_be_typed() {
+        let look = Look::new(80, Charset::Utf8, Colours::Plain);
+        let mut program = crate::LowArgs::command();
+        let commands: Vec<String> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+        for (topic, line) in Topic::all().flat_map(|topic| topic.commands().iter().map(move |line| (topic.id(), *line)))
+        {
+            let line = line.strip_prefix("sudo ").unwrap_or(line);
+            let typed = words(line).into_iter().skip(1).map(Into::into).collect();
+            let typed = crate::grammar::spelled(typed, &commands);
+            let called = std::iter::once("unstarve".into()).chain(typed.iter().cloned());
+            if let Err(error) = program.try_get_matches_from_mut(called) {
+                panic!("{topic}: {line}: {error}");
+            }
+            if typed[0] == "help" {
+                let name = typed[1].to_string_lossy();
+                let is_command = command(crate::LowArgs::command(), &[&name]).is_some();
+                let is_list = !Topic::listed(&name).is_empty();
+                assert!(is_command || is_list || page(&name, look).is_some(), "{line}");
+            }
+            if typed.iter().take(2).eq(["knobs", "explain"].iter()) {
+                assert!(explain(&typed[2].to_string_lossy()).is_some(), "{line}");
+            }
+        }
+    }
 }

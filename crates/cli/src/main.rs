@@ -15,6 +15,7 @@ macro_rules! note {
     ($($text:tt)*) => { $crate::output::print_error(format_args!("{}\n", format_args!($($text)*))) };
 }
 
+mod advice;
 mod check;
 mod compare;
 mod doctor;
@@ -102,7 +103,9 @@ fn parsed(typed: Vec<OsString>) -> LowArgs {
     let typed = grammar::spelled(typed, &commands);
     let words = std::iter::once(OsString::from("unstarve")).chain(typed.iter().cloned());
     let matches = program.try_get_matches_from_mut(words).and_then(|matches| LowArgs::from_arg_matches(&matches));
-    matches.unwrap_or_else(|error| grammar::exit_with(grammar::advised(error.format(&mut program), &typed), &typed))
+    matches.unwrap_or_else(|error| {
+        advice::exit_with(advice::advised(error.format(&mut program), &typed, &commands), &typed)
+    })
 }
 
 /// The exit code of a command that failed; 1 is for findings.

@@ -1,5 +1,6 @@
 //! `unstarve report`: the explanation as one HTML file.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -57,9 +58,25 @@ impl LowArgs {
         if self.files.iter().any(|file| is_same_file(file, &self.output)) {
             bail!("{}: is the input recording; give the page another name with -o", self.output.display());
         }
+        if let [recordings @ .., page] = self.files.as_slice()
+            && !recordings.is_empty()
+            && is_name_of_a_page(page)
+        {
+            let named: Option<Vec<String>> =
+                recordings.iter().map(|file| unstarve_change::quoted_file(file.to_str()?)).collect();
+            let [command, page] =
+                [named.map_or("FILE".to_owned(), |named| named.join(" ")), page.display().to_string()];
+            bail!("there is no recording {page}; to write the page to that name: unstarve report {command} -o {page}");
+        }
         let recordings = self.files.into_iter().map(Recording::new).collect::<Result<_>>()?;
         Ok(HiArgs { recordings, output: self.output, selection: self.selection.raise() })
     }
+}
+
+/// Whether this can only be meant as the page to write.
+fn is_name_of_a_page(path: &Path) -> bool {
+    let is_page = |end: &OsStr| end == "html" || end == "htm";
+    path.extension().is_some_and(is_page) && !path.exists()
 }
 
 pub fn run(args: HiArgs) -> Result<ExitCode> {

@@ -16,8 +16,8 @@ use crate::target::Target;
 
 /// Save all settings of this host that affect scheduling, for `unstarve check` here or elsewhere
 ///
-/// Reads /proc, /sys and the files of sysctl, TuneD and systemd; changes nothing. Works without root and inside a container;
-/// what could not be seen is in the file and on standard error.
+/// Reads /proc, /sys and the files of sysctl, TuneD and systemd; changes nothing. Works without root and inside a container. The
+/// file and standard error list what could not be seen.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,7 @@ pub struct SnapshotArgs {
     /// The file to write; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// To give away: no command lines; names of programs, units, cgroups and mounts become pseudonyms
+    /// Leave out command lines, and replace names of programs, units, cgroups and mounts by pseudonyms, to pass it on
     #[arg(long)]
     redact: bool,
     /// Where the host's /proc, /sys and /etc are

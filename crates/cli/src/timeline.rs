@@ -17,9 +17,9 @@ use crate::selection::{LowSelection, UnmetSelection};
 
 /// List every run with the wait before it, and who had the CPU during that wait
 ///
-/// The columns are those of `perf sched timehist`: a line comes when a run ends. `wait` is what perf calls "sch delay",
-/// and includes waits after a preemption. It is followed by who had the CPU meanwhile, by which rule, in nanoseconds;
-/// these add up to the wait.
+/// A line is printed when a run ends, with the columns of `perf sched timehist`. The column `wait` is what perf calls "sch
+/// delay"; it includes waits after a preemption. The last column says who had the CPU during the wait, by which rule, for
+/// how many nanoseconds. These sum up to the wait.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

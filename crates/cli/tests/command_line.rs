@@ -106,7 +106,7 @@ fn help_knows_commands_and_the_words_of_reports() {
         asked(&[word], expected);
     }
     assert!(!help(&["rules"]).1.contains("victim-above-intruder"));
-    assert!(help(&["throttle"]).1.contains("(like it: throttled, throttled-cgroup)"), "{:?}", help(&["throttle"]));
+    assert!(help(&["throttl"]).1.contains("(like it: throttled, "), "{:?}", help(&["throttl"]));
     assert!(help(&["rt-starvaton"]).1.contains("(like it: rt-starvation,"));
     assert_eq!(help(&["fleet compact"]), help(&["fleet", "compact"]));
     assert_eq!(help(&["fleet compact"]).0, Some(0));
@@ -750,6 +750,73 @@ fn the_plan_of_a_fix_says_how_to_apply_it_and_how_to_take_it_back() {
     assert_eq!(undo.as_str(), Some(r"sudo unstarve fix --undo --state '/tmp/it'\''s'"), "{page:#}");
     let apply = apply.as_str().expect("a command");
     assert!(apply.contains(r" --this-boot --state '/tmp/it'\''s' --apply --verify 10s"), "{apply}");
+}
+
+/// Thread 117 of this host is another one than the recorded `wl`.
+#[test]
+fn a_fix_for_threads_that_have_ended_names_what_can_be_kept_and_that_works() {
+    let file = trace("linux-5.10-net-rt.dat");
+    for remedy in ["intruder-to-fair", "move-intruder"] {
+        let plan = unstarve(&["fix", &file, "--this-boot", "--remedy", remedy]);
+        let page = text(&plan.stdout);
+        assert_eq!(plan.status.code(), Some(1), "{page}{}", text(&plan.stderr));
+        let said = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("wl has ended, so nothing can be changed now. For the next time it starts:"), "{page}");
+        assert!(!page.contains("skipped") && !page.contains("Other remedies"), "{page}");
+        let command = page.lines().last().expect("a line").trim();
+        assert!(command.starts_with("unstarve fix ") && command.ends_with(" --as guard"), "{page}");
+        let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+        let kept = unstarve(&words);
+        let policy = text(&kept.stdout);
+        assert_eq!(kept.status.code(), Some(0), "{command}: {}", text(&kept.stderr));
+        assert!(policy.contains("[[rule]]") && policy.contains("wl"), "{policy}");
+        // With --apply the answer is the same.
+        let applied = unstarve(&["fix", &file, "--this-boot", "--remedy", remedy, "--apply"]);
+        assert_eq!(applied.status.code(), Some(1), "{}", text(&applied.stderr));
+        assert!(text(&applied.stdout).contains("--as guard"), "{}", text(&applied.stdout));
+    }
+    let json = unstarve(&["fix", &file, "--this-boot", "--remedy", "intruder-to-fair", "--json"]);
+    let page: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(page["ended"]["names"], serde_json::json!(["wl"]), "{page}");
+}
+
+#[test]
+fn lines_of_the_journal_that_cannot_be_read_are_reported() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = directory.path().display().to_string();
+    let journal = directory.path().join("changes.journal");
+    std::fs::write(&journal, "not a line of a journal\n").expect("written");
+    for (what, code) in [("--status", 0), ("--check", 1), ("--undo", 0)] {
+        let output = unstarve(&["fix", what, "--state", &state]);
+        let said = [text(&output.stdout), text(&output.stderr)].concat();
+        if said.contains("root") && !rustix::process::geteuid().is_root() {
+            unstarve_testing::not_possible_here("the lock needs root");
+            return;
+        }
+        assert!(said.contains("1 line of the journal in ") && said.contains("could not be read"), "{what}: {said}");
+        assert_eq!(output.status.code(), Some(code), "{what}: {said}");
+    }
+    let output = unstarve(&["fix", "--status", "--json", "--state", &state]);
+    let page: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(page["unreadable_lines"], 1, "{page}");
+}
+
+#[test]
+fn an_undo_of_nothing_lets_the_journal_be() {
+    if !rustix::process::geteuid().is_root() {
+        unstarve_testing::not_possible_here("the lock needs root");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = directory.path().display().to_string();
+    let journal = directory.path().join("changes.journal");
+    let mut lengths = Vec::new();
+    for _ in 0..3 {
+        let output = unstarve(&["fix", "--undo", "--state", &state]);
+        assert_eq!(text(&output.stdout), "nothing to undo\n", "{}", text(&output.stderr));
+        lengths.push(std::fs::metadata(&journal).map_or(0, |found| found.len()));
+    }
+    assert_eq!([lengths[1], lengths[2]], [lengths[0]; 2], "{lengths:?}");
 }
 
 #[test]

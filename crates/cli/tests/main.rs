@@ -15,6 +15,7 @@ mod guard;
 mod hostile_names;
 mod hostile_programs;
 mod lab_failures;
+mod mistakes;
 mod release;
 mod results;
 mod schema;

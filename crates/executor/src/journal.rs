@@ -119,6 +119,8 @@ pub struct Contents {
     pub damaged: usize,
     /// The highest change number.
     pub last_seq: u64,
+    /// Whether what is appended belongs to this boot and version without another first line.
+    pub is_begun: bool,
 }
 
 impl Contents {
@@ -133,9 +135,13 @@ impl Contents {
                     // The damaged line may have named the boot. Treating too many changes as open is harmless, because keys and
                     // values are compared before anything is restored.
                     this_boot = true;
+                    contents.is_begun = false;
                 }
                 Some(Record::Begin { version, .. }) if version > VERSION => return Err(version),
-                Some(Record::Begin { boot: of, .. }) => this_boot = of == boot,
+                Some(Record::Begin { version, boot: of }) => {
+                    this_boot = of == boot;
+                    contents.is_begun = this_boot && version == VERSION;
+                }
                 Some(Record::Change(change)) => {
                     contents.last_seq = contents.last_seq.max(change.seq);
                     if this_boot { contents.open.push(change) } else { contents.stale += 1 }
@@ -214,11 +220,14 @@ impl<S: Store> Journal<S> {
     /// # Errors
     /// If its first line cannot be written.
     pub fn over(store: S, path: &Path, boot: &str, before: Contents) -> Result<Journal<S>, JournalError> {
-        let open = before.open.into_iter().map(|change| (change.seq, change)).collect();
+        let open = before.open.iter().map(|change| (change.seq, change.clone())).collect();
         let (path, buffer, backlog) = (path.to_owned(), Vec::new(), Vec::new());
         let mut journal = Journal { path, store, last_seq: before.last_seq, buffer, open, backlog, torn: true };
-        encode(&Record::Begin { version: VERSION, boot: boot.to_owned() }, &mut journal.buffer);
-        journal.flush()?;
+        // A journal that is only opened, for an undo of nothing, does not grow each time.
+        if !before.is_begun {
+            encode(&Record::Begin { version: VERSION, boot: boot.to_owned() }, &mut journal.buffer);
+            journal.flush()?;
+        }
         Ok(journal)
     }
 

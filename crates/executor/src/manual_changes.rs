@@ -298,12 +298,22 @@ fn theirs_and_ours<H: Host>(host: &H, open: &[Step], steps: Vec<Step>) -> (Vec<(
     (theirs, taken)
 }
 
+/// What a journal says without its lock.
+#[derive(Debug)]
+pub struct Journalled {
+    /// The open changes, oldest first.
+    pub batches: Vec<Batch>,
+    /// Number of lines that could not be read: what they say is unknown.
+    pub unreadable_lines: usize,
+}
+
 /// Reads a journal's open changes without its lock.
 ///
 /// # Errors
 /// If it cannot be read, or is not trusted.
-pub fn look_into(directory: &Path) -> Result<Vec<Batch>, StateError> {
-    Ok(batches(state::look_into(directory, Role::ByHand)?.open))
+pub fn look_into(directory: &Path) -> Result<Journalled, StateError> {
+    let contents = state::look_into(directory, Role::ByHand)?;
+    Ok(Journalled { batches: batches(contents.open), unreadable_lines: contents.damaged })
 }
 
 fn batches(open: Vec<Step>) -> Vec<Batch> {

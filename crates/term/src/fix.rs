@@ -40,6 +40,16 @@ pub struct Page<'a> {
     pub came: Option<Came>,
     /// The commands that apply and undo it.
     pub commands: Commands,
+    /// Threads whose end is all that prevents the plan.
+    pub ended: Option<Ended>,
+}
+
+/// Threads that have ended, so that nothing can be changed now.
+pub struct Ended {
+    /// Their names.
+    pub names: Vec<String>,
+    /// The command that keeps a remedy for the next time that they start, if one can be kept.
+    pub next_time: Option<String>,
 }
 
 /// Commands of `unstarve fix`.
@@ -103,7 +113,16 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
     let count = page.report.findings.len();
     let _ = writeln!(text, "Finding {} of {count}: {} ({})", page.finding + 1, finding.id, finding.severity.word());
     let _ = writeln!(text, "{}\n", wrap(&finding.sentence, "  "));
-    for skipped in page.skipped {
+    if let Some(ended) = &page.ended {
+        let _ = writeln!(text, "{}", wrap(&have_ended(ended), ""));
+        if let Some(command) = &ended.next_time {
+            let _ = writeln!(text, "  {}", clean(command));
+        }
+        return text;
+    }
+    // Where none can be applied, the list of the others has the reasons.
+    let is_possible = plan::answer(page.plan) != Answer::Obstructed;
+    for skipped in page.skipped.iter().filter(|skipped| is_possible || skipped.finding != page.finding) {
         let _ = writeln!(text, "{}", wrap(&not_taken(skipped, page), ""));
     }
     let _ = writeln!(text, "Remedy {} of {}: {}", page.remedy + 1, finding.remedies.len(), remedy.id);
@@ -139,6 +158,25 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
         others(&mut text, page);
     }
     text
+}
+
+/// `poller has ended, so nothing can be changed now.`
+fn have_ended(ended: &Ended) -> String {
+    const MAX_SHOWN_NAMES: usize = 4;
+    let mut names: Vec<String> =
+        ended.names.iter().take(MAX_SHOWN_NAMES).map(|name| clean(name).into_owned()).collect();
+    if ended.names.len() > MAX_SHOWN_NAMES {
+        names.push(format!("{} more", ended.names.len() - MAX_SHOWN_NAMES));
+    }
+    let (who, has, it) = match names.as_slice() {
+        [first @ .., last] if !first.is_empty() => (format!("{} and {last}", first.join(", ")), "have", "they start"),
+        names => (names.concat(), "has", "it starts"),
+    };
+    let then = match ended.next_time {
+        Some(_) => format!("For the next time {it}:"),
+        None => format!("No form of --as can keep a remedy for the next time {it}: record again while it lasts."),
+    };
+    format!("{who} {has} ended, so nothing can be changed now. {then}")
 }
 
 /// `Remedy 1 (raise-worker) was skipped: thread 812 has ended.`
@@ -254,7 +292,12 @@ fn others(text: &mut String, page: &Page<'_>) {
     text.push_str("\nOther remedies of this finding (--remedy N):\n");
     for (index, remedy) in remedies.iter().enumerate().filter(|(index, _)| *index != page.remedy) {
         let by_hand = if remedy.changes.iter().any(Change::is_for_a_program) { "" } else { " (by hand)" };
-        let _ = writeln!(text, "  {} {}{by_hand}", index + 1, remedy.id);
+        let is_this = |skipped: &&Skipped| (skipped.finding, skipped.remedy) == (page.finding, index);
+        let skipped = page.skipped.iter().find(is_this).filter(|_| plan::answer(page.plan) == Answer::Obstructed);
+        let why = skipped
+            .filter(|_| by_hand.is_empty())
+            .map_or(String::new(), |skipped| format!(": {}", clean(&skipped.why)));
+        let _ = writeln!(text, "  {} {}{by_hand}{why}", index + 1, remedy.id);
     }
 }
 
@@ -279,6 +322,15 @@ pub struct FixReport<'a> {
     lasting: &'a [&'static str],
     /// The outcome; absent for a plan alone.
     came: Option<CameLine<'a>>,
+    /// Set if nothing can be changed because the threads have ended.
+    ended: Option<EndedLine<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct EndedLine<'a> {
+    names: &'a [String],
+    /// The command that keeps a remedy for the next time that they start.
+    next_time: Option<&'a str>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -420,6 +472,10 @@ pub fn report<'a>(page: &'a Page<'_>) -> FixReport<'a> {
         plan: page.plan.iter().map(plan_line).collect(),
         lasting: &page.lasting,
         came: page.came.as_ref().map(|came| came_line(came, undo)),
+        ended: page
+            .ended
+            .as_ref()
+            .map(|ended| EndedLine { names: &ended.names, next_time: ended.next_time.as_deref() }),
     }
 }
 

@@ -16,6 +16,7 @@ pub mod fix;
 pub mod guard;
 mod hosts;
 mod ink;
+mod kernel_words;
 mod kinds;
 mod knobs;
 pub mod lab;

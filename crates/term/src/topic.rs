@@ -8,6 +8,7 @@ use unstarve_sched::Rule;
 
 use crate::Look;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG};
+use crate::kernel_words::KERNEL_WORDS;
 use crate::kinds::finding_kind;
 use crate::word::{WORDS, Word};
 
@@ -22,8 +23,10 @@ pub enum Topic {
     Remedy(RemedyKind),
     /// A finding of `check`.
     Setting(check::Rule),
-    /// Another word.
+    /// Another word of the reports.
     Word(Word),
+    /// A word of the kernel, or of a neighbouring tool.
+    KernelWord(Word),
 }
 
 impl Topic {
@@ -36,11 +39,35 @@ impl Topic {
             .chain(remedies)
             .chain(check::RULES.map(Topic::Setting))
             .chain(WORDS.iter().copied().map(Topic::Word))
+            .chain(KERNEL_WORDS.iter().copied().map(Topic::KernelWord))
     }
 
     /// The topics with this name: `throttled` is a finding and a rule.
     pub fn named(name: &str) -> Vec<Topic> {
         Topic::all().filter(|topic| topic.id() == name).collect()
+    }
+
+    /// The topics that are asked for by this other name: `isolation` is `isolcpus`, `busy poll` is `busy-polling`.
+    pub fn also_named(name: &str) -> Vec<Topic> {
+        let asked = with_hyphens(name);
+        let has = |names: &[&str]| names.iter().any(|other| with_hyphens(other) == asked);
+        Topic::all().filter(|topic| with_hyphens(topic.id()) == asked || has(topic.other_names())).collect()
+    }
+
+    /// Names beside its id.
+    pub fn other_names(self) -> &'static [&'static str] {
+        match self {
+            Topic::Word(word) | Topic::KernelWord(word) => word.also,
+            _ => &[],
+        }
+    }
+
+    /// The commands that its page says to type.
+    pub fn commands(self) -> &'static [&'static str] {
+        match self {
+            Topic::Word(word) | Topic::KernelWord(word) => word.commands,
+            _ => &[],
+        }
     }
 
     /// The topics of the list with this name; `topics` is all of them.
@@ -49,7 +76,7 @@ impl Topic {
             Topic::Finding(_) => list == "findings",
             Topic::Rule(_) => list == "rules",
             Topic::Remedy(_) => list == "remedies",
-            Topic::Word(_) => list == "words",
+            Topic::Word(_) | Topic::KernelWord(_) => list == "words",
             Topic::Setting(_) => false,
         };
         Topic::all().filter(|topic| list == "topics" || is_in(topic)).collect()
@@ -62,7 +89,7 @@ impl Topic {
             Topic::Rule(rule) => rule.word(),
             Topic::Remedy(kind) => kind.id,
             Topic::Setting(rule) => rule.id,
-            Topic::Word(word) => word.id,
+            Topic::Word(word) | Topic::KernelWord(word) => word.id,
         }
     }
 
@@ -72,7 +99,7 @@ impl Topic {
             Topic::Rule(rule) => rule.meaning(),
             Topic::Remedy(kind) => kind.title,
             Topic::Setting(rule) => rule.title,
-            Topic::Word(word) => word.title,
+            Topic::Word(word) | Topic::KernelWord(word) => word.title,
         }
     }
 
@@ -83,6 +110,7 @@ impl Topic {
             Topic::Remedy(_) => "Remedies",
             Topic::Setting(_) => "Rules of check",
             Topic::Word(_) => "Other words",
+            Topic::KernelWord(_) => "Words of the kernel",
         }
     }
 }
@@ -107,12 +135,7 @@ pub fn topic_page(topics: &[Topic], look: Look) -> String {
                 ink.line(&[(FAINT, "A rule of check:")]);
                 crate::audit::rule_entry(&mut ink, rule);
             }
-            Topic::Word(word) => {
-                ink.line(&[(STRONG, word.id)]);
-                ink.paragraph("  ", PLAIN, &format!("{}.", capital(word.title)));
-                word.text.iter().for_each(|text| ink.paragraph("  ", PLAIN, text));
-                ink.blank();
-            }
+            Topic::Word(it) | Topic::KernelWord(it) => word(&mut ink, it),
         }
     }
     format!("{}\n", ink.finish().trim_end())
@@ -139,6 +162,14 @@ fn remedy(ink: &mut Ink, kind: &RemedyKind) {
     ink.blank();
 }
 
+fn word(ink: &mut Ink, word: &Word) {
+    ink.line(&[(STRONG, word.id)]);
+    ink.paragraph("  ", PLAIN, &format!("{}.", capital(word.title)));
+    word.text.iter().for_each(|text| ink.paragraph("  ", PLAIN, text));
+    word.commands.iter().for_each(|command| ink.paragraph("    ", STRONG, command));
+    ink.blank();
+}
+
 /// Formats names, one a line.
 pub fn topics_page(topics: &[Topic], look: Look) -> String {
     let mut ink = Ink::new(look);
@@ -155,6 +186,11 @@ pub fn topics_page(topics: &[Topic], look: Look) -> String {
         ink.paragraph(&format!("  {:width$}  ", topic.id()), PLAIN, topic.title());
     }
     format!("{}\n", ink.finish().trim_end())
+}
+
+/// In lower case, with `-` for a space or `_`.
+fn with_hyphens(name: &str) -> String {
+    name.to_lowercase().replace([' ', '_'], "-")
 }
 
 fn capital(sentence: &str) -> String {
@@ -176,6 +212,38 @@ mod tests {
         for topic in Topic::all() {
             let page = topic_page(&Topic::named(topic.id()), narrow());
             assert!(page.contains(topic.id()) && page.lines().count() >= 3, "{page}");
+        }
+    }
+
+    #[test]
+    fn a_word_of_the_kernel_is_answered_in_5_to_15_lines_with_what_to_type() {
+        let look = Look::new(80, Charset::Utf8, Colours::Plain);
+        for word in KERNEL_WORDS {
+            let page = topic_page(&[Topic::KernelWord(*word)], look);
+            let lines = page.trim_end().lines().count();
+            assert!((5..=15).contains(&lines), "{lines} lines: {page}");
+            assert!(!word.commands.is_empty(), "{page}");
+            let words = |sentence: &str| sentence.split_whitespace().count();
+            let long =
+                word.text.iter().flat_map(|text| text.split(['.', ':', ';'])).find(|sentence| words(sentence) > 25);
+            assert_eq!(long, None, "{}", word.id);
+        }
+        assert!(KERNEL_WORDS.is_sorted_by_key(|word| word.id));
+    }
+
+    #[test]
+    fn a_name_leads_to_one_page() {
+        let mut known = std::collections::BTreeMap::new();
+        for word in WORDS.iter().chain(KERNEL_WORDS) {
+            for name in word.also.iter().chain([&word.id]) {
+                assert_eq!(known.insert(with_hyphens(name), word.id), None, "{name}");
+            }
+        }
+        for (asked, id) in
+            [("busy poll", "busy-polling"), ("Nohz Full", "nohz_full"), ("FIFO", "real-time"), ("cpu.max", "cpu.max")]
+        {
+            let found: Vec<&str> = Topic::also_named(asked).into_iter().map(Topic::id).collect();
+            assert_eq!(found, [id], "{asked}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use unicode_width::UnicodeWidthStr;
-use unstarve_check::{Audit, Severity, audit, audit_upgrade};
+use unstarve_check::{Audit, audit, audit_upgrade};
 use unstarve_facts::Snapshot;
 use unstarve_term::{Charset, Colours, Look, audit_full_page, audit_page, audit_shell};
 
@@ -192,16 +192,50 @@ fn the_full_page_has_every_hit_and_no_script() {
     }
 }
 
+/// How many items a page lists as of the upgrade, and as wrong today; `3 more (--full)` are three.
+fn listed(page: &str) -> [usize; 2] {
+    let (mut counts, mut part) = ([0, 0], None);
+    for line in page.lines().skip_while(|line| !line.is_empty()) {
+        if line.starts_with(|c: char| c.is_alphabetic()) {
+            let is_other = ["Ended", "Reported", "Not seen", "Every", "All"].iter().any(|word| line.starts_with(word));
+            part = (!is_other).then(|| usize::from(line.starts_with("Wrong today")));
+        }
+        let Some(part) = part else { continue };
+        if ["  CRITICAL  ", "  WARNING  ", "  note  "].iter().any(|label| line.starts_with(label)) {
+            counts[part] += 1;
+        } else if let Some((count, _)) = line.trim().split_once(" more (--full)") {
+            counts[part] += count.parse::<usize>().expect("a count");
+        }
+    }
+    counts
+}
+
+/// How many of them the head of the page says.
+fn said(page: &str) -> [usize; 2] {
+    let head: Vec<&str> = page.split("\n\n").next().unwrap_or_default().split_whitespace().collect();
+    let head = head.join(" ");
+    let Some((_, counts)) = head.split_once("Because of ") else { return [0, 0] };
+    let sum = |text: &str| text.split([' ', ',', '.']).filter_map(|word| word.parse::<usize>().ok()).sum();
+    let (new, today) = counts.split_once("Today already: ").expect("both counts");
+    [sum(new), sum(today)]
+}
+
+#[test]
+fn as_many_are_listed_as_the_page_says() {
+    for (name, snapshot) in hosts() {
+        for to in TARGETS {
+            let page = audit_page(&upgraded(&snapshot, to), look(80));
+            assert_eq!(listed(&page), said(&page), "{name} to {to}: {page}");
+        }
+    }
+}
+
 #[test]
 fn counts_name_the_upgrade() {
     let (_, host) = tuned().into_iter().next().expect("a host");
     let audit = upgraded(&host, "6.12.107");
     let page = audit_page(&audit, look(80));
-    let of = |severity: Severity| {
-        audit.hits.iter().filter(|hit| hit.severity == severity && hit.part().is_of_the_upgrade()).count()
-    };
-    let warnings = of(Severity::Warning);
-    assert!(page.contains(&format!("because of the upgrade: {warnings} warnings")), "{page}");
+    assert!(page.contains("Because of the upgrade: 5 warnings, 5 notes. Today already: nothing."), "{page}");
     insta::assert_snapshot!("tuned_to_6_12", page);
     insta::assert_snapshot!("tuned_today", audit_page(&unstarve_check::audit(&host), look(80)));
 }

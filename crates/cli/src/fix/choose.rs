@@ -66,6 +66,9 @@ impl<'a, L: Look> Drafts<'a, '_, L> {
     }
 }
 
+/// Whether the form of `--as` can keep a remedy (its finding and itself, as indices).
+pub type Keeps<'k> = dyn Fn(usize, usize) -> bool + 'k;
+
 /// Prefix of the purpose in journal entries made by `fix`.
 pub const RULE: &str = "fix: ";
 
@@ -74,14 +77,20 @@ pub const RULE: &str = "fix: ";
 ///
 /// Chooses none by itself from a recording that others could have written: they could have made the other remedies
 /// inapplicable.
-pub fn choose<'a, L: Look>(report: &'a Report, look: &L, origin: &Origin, args: &LowArgs) -> Result<Choice<'a>> {
+pub fn choose<'a, L: Look>(
+    report: &'a Report,
+    look: &L,
+    origin: &Origin,
+    args: &LowArgs,
+    keeps: &Keeps<'_>,
+) -> Result<Choice<'a>> {
     let mut drafts = Drafts { look, report, ids: origin.ids, made: BTreeMap::new() };
-    let pick = pick(&mut drafts, origin, args)?;
+    let pick = pick(&mut drafts, origin, args, keeps)?;
     let plan = drafts.permitted(&pick, origin, args.named());
     Ok(Choice { finding: pick.finding, remedy: pick.remedy, skipped: pick.skipped, plan })
 }
 
-fn pick<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs) -> Result<Pick> {
+fn pick<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs, keeps: &Keeps<'_>) -> Result<Pick> {
     let report = drafts.report;
     if let (Some(why), None, true) = (&origin.written.why, &args.remedy, args.apply || args.form.is_some()) {
         bail!(
@@ -98,7 +107,7 @@ fn pick<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs
         }
         None => (0..report.findings.len()).collect(),
     };
-    let Some(asked) = &args.remedy else { return best(drafts, origin, args, &findings) };
+    let Some(asked) = &args.remedy else { return best(drafts, origin, args, &findings, keeps) };
     if args.finding.is_none() && asked.parse::<usize>().is_err() {
         // The id may belong to a finding after the worst.
         let asked = RemedyId::from(asked.as_str());
@@ -118,7 +127,7 @@ fn pick<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs
     }
     let finding = match findings.as_slice() {
         [only] => *only,
-        _ => best(drafts, origin, args, &findings)?.finding,
+        _ => best(drafts, origin, args, &findings, keeps)?.finding,
     };
     let ids: Vec<&str> = report.findings[finding].remedies.iter().map(|remedy| remedy.id.as_str()).collect();
     let whose = format!("finding {} ({})", finding + 1, clean(report.findings[finding].id.as_str()));
@@ -127,12 +136,25 @@ fn pick<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs
 }
 
 /// The first applicable remedy of the first of these findings, else the first of all.
-fn best<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs, findings: &[usize]) -> Result<Pick> {
+fn best<L: Look>(
+    drafts: &mut Drafts<'_, '_, L>,
+    origin: &Origin,
+    args: &LowArgs,
+    findings: &[usize],
+    keeps: &Keeps<'_>,
+) -> Result<Pick> {
     let report = drafts.report;
     let remedies = |&finding: &usize| (0..report.findings[finding].remedies.len()).map(move |remedy| (finding, remedy));
     let candidates: Vec<(usize, usize)> = findings.iter().flat_map(remedies).collect();
     // On another host or boot, and with --as, nothing changes here: obstacles do not matter.
     let as_asked = origin.ids != Ids::Hold || args.form.is_some();
+    if args.form.is_some()
+        && let Some(&(finding, remedy)) = candidates.iter().find(|&&(finding, remedy)| {
+            on_request(&report.findings[finding].remedies[remedy]).is_none() && keeps(finding, remedy)
+        })
+    {
+        return Ok(Pick { finding, remedy, skipped: Vec::new() });
+    }
     let mut skipped = Vec::new();
     for &(finding, remedy) in &candidates {
         let it = &report.findings[finding].remedies[remedy];
@@ -198,6 +220,10 @@ pub(super) mod tests {
         Fix::parse_from([&["fix", "x.dat"], words].concat()).args
     }
 
+    fn any(_: usize, _: usize) -> bool {
+        true
+    }
+
     fn nice(tid: u32) -> Change {
         Change::of(Target::Thread(Thread::known_by(Tid(tid), "db")), Value::Nice(-5))
     }
@@ -241,7 +267,7 @@ pub(super) mod tests {
         let second =
             finding("weight-starvation", &[("d", &[so_already]), ("e", &[nice(6), nice(8)]), ("f", &[nice(7)])]);
         let report = report(&[first, second]);
-        let chosen = choose(&report, &host, &THIS_HOST, &args(&[])).expect("a choice");
+        let chosen = choose(&report, &host, &THIS_HOST, &args(&[]), &any).expect("a choice");
         assert_eq!((chosen.finding, chosen.remedy), (1, 2));
         let why: Vec<String> = (chosen.skipped.iter())
             .map(|skipped| format!("{}.{} {}", skipped.finding, skipped.remedy, skipped.why))
@@ -257,15 +283,17 @@ pub(super) mod tests {
             ]
         );
         // A named remedy is chosen, and none counts as skipped.
-        let named = choose(&report, &host, &THIS_HOST, &args(&["--finding", "1", "--remedy", "2"])).expect("a choice");
+        let named =
+            choose(&report, &host, &THIS_HOST, &args(&["--finding", "1", "--remedy", "2"]), &any).expect("a choice");
         assert_eq!((named.finding, named.remedy, named.skipped.len()), (0, 1, 0));
         // A number alone refers to the finding that is chosen without it; an id to the first finding with it.
-        let numbered = choose(&report, &host, &THIS_HOST, &args(&["--remedy", "2"])).expect("a choice");
+        let numbered = choose(&report, &host, &THIS_HOST, &args(&["--remedy", "2"]), &any).expect("a choice");
         assert_eq!((numbered.finding, numbered.remedy, numbered.skipped.len()), (1, 1, 0));
-        let by_id = choose(&report, &host, &THIS_HOST, &args(&["--remedy", "b"])).expect("a choice");
+        let by_id = choose(&report, &host, &THIS_HOST, &args(&["--remedy", "b"]), &any).expect("a choice");
         assert_eq!((by_id.finding, by_id.remedy), (0, 1));
         // If none is applicable, the first is chosen; its obstacles are shown.
-        let none = choose(&report, &FakeHost::default(), &THIS_HOST, &args(&["--finding", "1"])).expect("a choice");
+        let none =
+            choose(&report, &FakeHost::default(), &THIS_HOST, &args(&["--finding", "1"]), &any).expect("a choice");
         assert_eq!((none.finding, none.remedy, none.skipped.len()), (0, 0, 2));
     }
 
@@ -278,7 +306,7 @@ pub(super) mod tests {
         let report = report(&[finding("rt-starvation", &[("ended", &[nice(6)]), ("lower", &[setting])])]);
         for words in [&[][..], &["--remedy", "2"]] {
             let before = host.reads();
-            let chosen = choose(&report, &host, &THIS_HOST, &args(words)).expect("a choice");
+            let chosen = choose(&report, &host, &THIS_HOST, &args(words), &any).expect("a choice");
             assert_eq!((chosen.remedy, answer(&chosen.plan)), (1, Answer::CanBeDone), "{words:?}");
             assert_eq!(host.reads() - before, 1, "{words:?}");
             assert_eq!(chosen.plan[0].steps[0].rule, "fix: lower for rt-starvation");
@@ -286,15 +314,29 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_form_takes_the_first_remedy_that_it_can_keep() {
+        let host = FakeHost::default();
+        let report = report(&[finding("rt-starvation", &[("a", &[nice(6)]), ("b", &[nice(7)]), ("c", &[nice(8)])])]);
+        let chosen = |words: &[&str], keeps: &Keeps<'_>| {
+            choose(&report, &host, &THIS_HOST, &args(words), keeps).expect("a choice").remedy
+        };
+        let last = |_: usize, remedy: usize| remedy == 2;
+        assert_eq!(chosen(&["--as", "guard"], &last), 2);
+        assert_eq!(chosen(&["--as", "guard", "--remedy", "2"], &last), 1, "it was asked for");
+        assert_eq!(chosen(&["--as", "guard"], &|_, _| false), 0);
+        assert_eq!(chosen(&[], &last), 0, "no form was asked for");
+    }
+
+    #[test]
     fn a_number_that_fits_no_remedy_names_the_finding() {
         let host = FakeHost::default().program(7, 1, "db");
         let few = [("a", &[Change::advice()][..]), ("f", &[nice(7)])];
         let report = report(&[finding("count-starvation", &[]), finding("weight-starvation", &few)]);
-        let refusal = |words: &[&str]| match choose(&report, &host, &THIS_HOST, &args(words)) {
+        let refusal = |words: &[&str]| match choose(&report, &host, &THIS_HOST, &args(words), &any) {
             Ok(choice) => panic!("{words:?}: {} {}", choice.finding, choice.remedy),
             Err(error) => error.to_string(),
         };
-        assert_eq!(choose(&report, &host, &THIS_HOST, &args(&["--remedy", "1"])).expect("a choice").finding, 1);
+        assert_eq!(choose(&report, &host, &THIS_HOST, &args(&["--remedy", "1"]), &any).expect("a choice").finding, 1);
         assert_eq!(
             refusal(&["--remedy", "3"]),
             "there is no remedy 3; expected a number from 1 to 2, or one that finding 2 (weight-starvation) has: a, f"
@@ -315,7 +357,7 @@ pub(super) mod tests {
         let host = FakeHost::default().file("/proc/sys/kernel/sched_rt_runtime_us", "950000");
         let both = [("no-wakeup-preemption", &[off.clone()][..]), ("no-rt-throttling", &[off][..])];
         let report = report(&[finding("x", &both)]);
-        let chosen = choose(&report, &host, &THIS_HOST, &args(&[])).expect("a choice");
+        let chosen = choose(&report, &host, &THIS_HOST, &args(&[]), &any).expect("a choice");
         let why: Vec<&str> = chosen.skipped.iter().map(|skipped| skipped.why.as_str()).collect();
         assert_eq!(chosen.remedy, 0);
         assert_eq!(

@@ -32,7 +32,7 @@ struct LastingFile<'a> {
 
 /// The other remedies of the finding that this form can keep.
 fn others_that_last<'a>(explained: &'a Explained, chosen: &Choice<'_>, form: Form) -> Vec<&'a str> {
-    let whose = |thread: &Thread| whose(explained, chosen, thread);
+    let whose = |thread: &Thread| whose(explained, chosen.finding, thread);
     let finding = &explained.report.findings[chosen.finding];
     let lasts = |remedy: &&Remedy| durable(&remedy.changes, form, &whose).is_ok_and(|files| !files.is_empty());
     finding.remedies.iter().filter(lasts).map(|remedy| remedy.id.as_str()).collect()
@@ -41,7 +41,7 @@ fn others_that_last<'a>(explained: &'a Explained, chosen: &Choice<'_>, form: For
 /// Prints the files; writing them is left to the host's configuration management.
 pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice<'_>, form: Form) -> Result<ExitCode> {
     let remedy = chosen.remedy(&explained.report);
-    let whose = |thread: &Thread| whose(explained, chosen, thread);
+    let whose = |thread: &Thread| whose(explained, chosen.finding, thread);
     let files = match durable(&remedy.changes, form, &whose) {
         Ok(files) if !files.is_empty() => files,
         Ok(_) => {
@@ -89,9 +89,16 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice<'_>, form: For
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether this form can keep a remedy of the recording.
+pub fn keeps(explained: &Explained, finding: usize, remedy: usize, form: Form) -> bool {
+    let whose = |thread: &Thread| whose(explained, finding, thread);
+    let changes = &explained.report.findings[finding].remedies[remedy].changes;
+    durable(changes, form, &whose).is_ok_and(|files| !files.is_empty())
+}
+
 /// The thread's systemd unit, by its cgroup in the recording, and its workqueue, by the finding's victim.
-pub fn whose(explained: &Explained, chosen: &Choice<'_>, thread: &Thread) -> Whose {
-    let victim = &explained.report.findings[chosen.finding].victim;
+pub fn whose(explained: &Explained, finding: usize, thread: &Thread) -> Whose {
+    let victim = &explained.report.findings[finding].victim;
     let work = victim.work.as_ref().filter(|_| victim.tids.contains(&thread.tid.0));
     let task = explained.driven.snapshot.as_deref().and_then(|snapshot| snapshot.task(thread.tid));
     Whose {

@@ -3,6 +3,7 @@
 mod apply;
 mod choose;
 mod commands;
+mod ended;
 mod lasting;
 mod origin;
 mod shell;
@@ -47,24 +48,21 @@ use choose::Choice;
   unstarve fix unstarve.dat --remedy 2 --as shell        print commands for a host without unstarve
   sudo unstarve fix --undo                               undo the last fix
 
-Without --remedy the least invasive one is taken, out of a recording that nobody but root could have written. Others have to be
-named, and --target names what they may change.
-Old values are saved in a journal before anything is written. --verify measures the victim's waits three times (without the
-change, with it, without it again) and keeps the change only if they were shorter with it; a second small process restores
-everything if this one is killed meanwhile.
+Without --remedy, fix takes the least invasive remedy. If others than root could have written the recording, name the remedy (--remedy) and the threads that it may change (--target).
+Old values are saved in a journal before anything is written.
+--verify measures the victim's waits three times: without the change, with it, without it again. It keeps the change only if the waits were shorter with it. If this process is killed meanwhile, a second small process restores everything.
 Exit code: 0 done (or the plan can be carried out), 1 it cannot be carried out, or did not help, 2 it failed.")]
 pub struct LowArgs {
-    /// A recording of any format; thread ids count only if it was made on this host since it was booted
+    /// A recording of any format. Its thread ids mean something only on the host that was recorded, until the next boot
     file: Option<PathBuf>,
     /// Which finding: its number in `explain`, or its id [default: the worst with a remedy that can be applied here]
     #[arg(long, value_name = "N|ID", value_parser = FINDING_IDS, hide_possible_values = true)]
     finding: Option<String>,
-    /// Which of its remedies: its number (without --finding among those of the finding that is chosen without it), or its id
-    /// [default: the first that can be applied here]
+    /// Which remedy of that finding: its number or its id [default: the first that can be applied here]
     #[arg(long, value_name = "N|ID", value_parser = REMEDY_IDS, hide_possible_values = true)]
     remedy: Option<String>,
-    /// A thread or process (by number) or a cgroup (by directory) that may be changed although others than root could have
-    /// written the recording; may be repeated
+    /// Allow a change of this thread or process (number) or cgroup (directory), although others than root could have written
+    /// the recording; may be repeated
     #[arg(long, value_name = "TID|DIR", requires = "remedy", conflicts_with_all = ["undo", "status", "check"])]
     target: Vec<Thing>,
     /// Make the changes
@@ -73,7 +71,7 @@ pub struct LowArgs {
     /// Measure three times for this long, and keep the changes only if they helped: 10s, 1m
     #[arg(long, value_name = "TIME", requires = "apply", value_parser = parse_time)]
     verify: Option<Duration>,
-    /// Print it as shell commands (shell), or as files that make it permanent: systemd, sysctl, tmpfiles, cmdline, guard, tuned
+    /// Print the remedy as shell commands (shell), or as files that make it permanent: systemd, sysctl, tmpfiles, cmdline, guard, tuned
     #[arg(long = "as", value_name = "FORM", conflicts_with_all = ["undo", "status", "check"])]
     form: Option<Printed>,
     /// Assert that the recording was made on this host since it was booted
@@ -189,7 +187,11 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     }
     let snapshot = explained.driven.snapshot.as_deref();
     let origin = origin::of(snapshot, args.this_boot, written);
-    let chosen = choose::choose(&explained.report, &ThisHost, &origin, args)?;
+    let keeps = |finding, remedy| match args.form {
+        Some(Printed::Lasting(form)) => lasting::keeps(&explained, finding, remedy, form),
+        _ => true,
+    };
+    let chosen = choose::choose(&explained.report, &ThisHost, &origin, args, &keeps)?;
     if args.form.is_some() && !is_printable(args, &chosen, &origin) {
         return Ok(ExitCode::from(NOT_DONE));
     }
@@ -243,7 +245,7 @@ fn page_of<'a>(
     chosen: &'a Choice<'a>,
     origin: &origin::Origin,
 ) -> Page<'a> {
-    let whose = |thread: &unstarve_change::Thread| lasting::whose(explained, chosen, thread);
+    let whose = |thread: &unstarve_change::Thread| lasting::whose(explained, chosen.finding, thread);
     let changes = &chosen.remedy(&explained.report).changes;
     let lasting = Form::ALL.into_iter().filter(|form| unstarve_change::durable(changes, *form, &whose).is_ok());
     Page {
@@ -258,6 +260,7 @@ fn page_of<'a>(
         lasting: lasting.map(Form::word).collect(),
         came: None,
         commands: commands::of(args, chosen),
+        ended: ended::of(args, explained, chosen, origin),
     }
 }
 
@@ -278,7 +281,7 @@ mod tests {
     use unstarve_executor::plan::Planned;
     use unstarve_guard::verify::{Fared, Figures, Waits};
     use unstarve_model::Tid;
-    use unstarve_term::fix::{Came, Commands};
+    use unstarve_term::fix::{Came, Commands, Ended};
     use unstarve_testing::json_schema::JsonSchema;
 
     use super::*;
@@ -299,7 +302,7 @@ mod tests {
         let undone = Undone { restored: 1, failed, ..Undone::default() };
         let (covered, theirs) = ([(step.clone(), "knobs set".to_owned())], [(step.clone(), Value::Nice(3))]);
         is_described(&undo::json(std::slice::from_ref(&batch), &undone, &covered, &theirs).expect("JSON"));
-        is_described(&status::json(&[(&batch, vec![status::State::Ended])]).expect("JSON"));
+        is_described(&status::json(&[(&batch, vec![status::State::Ended])], 1).expect("JSON"));
 
         let report = choose::tests::report(&[choose::tests::finding("b", &[("a", &[])])]);
         let change = Change::of(
@@ -331,6 +334,7 @@ mod tests {
                 lasting: vec!["guard"],
                 came: Some(came),
                 commands: Commands { apply: "a".to_owned(), undo: "sudo u".to_owned() },
+                ended: Some(Ended { names: vec!["db".to_owned()], next_time: Some("unstarve fix".to_owned()) }),
             };
             is_described(&output::sorted_json(&page::report(&page)).expect("JSON"));
         }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use unstarve_executor::host::{Host, ThisHost};
 use unstarve_executor::journal::Step;
 use unstarve_executor::manual_changes::{self, Batch};
+use unstarve_model::counted;
 use unstarve_term::clean;
 
 use super::choose::RULE;
@@ -62,6 +63,8 @@ impl State {
 pub struct InForce<'a> {
     schema: &'static str,
     in_force: Vec<FixInForce<'a>>,
+    /// Lines of the journal that could not be read; a fix that they name is missing above.
+    unreadable_lines: usize,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -75,18 +78,32 @@ struct FixInForce<'a> {
 
 /// Lists the fixes. With `--check` the exit code says whether every change is still in force.
 pub fn run(args: &LowArgs) -> Result<ExitCode> {
-    let batches = manual_changes::look_into(&args.state)?;
-    let fixes: Vec<(&Batch, Vec<State>)> = batches
+    let journalled = manual_changes::look_into(&args.state)?;
+    let fixes: Vec<(&Batch, Vec<State>)> = journalled
+        .batches
         .iter()
         .filter(|batch| batch.rule.starts_with(RULE))
         .map(|batch| (batch, batch.steps.iter().map(State::of).collect()))
         .collect();
     let all = !fixes.is_empty() && fixes.iter().all(|(_, states)| states.iter().all(State::is_in_force));
-    let code = if args.check && !all { NOT_DONE } else { 0 };
+    let lines = journalled.unreadable_lines;
+    let code = if args.check && !(all && lines == 0) { NOT_DONE } else { 0 };
     output::will_end_with(code);
-    let text = if args.json { json(&fixes)? } else { text(&fixes) };
+    let text = if args.json { json(&fixes, lines)? } else { text(&fixes) };
     Out::new().text(&text)?;
+    remark_unreadable(args, lines);
     Ok(ExitCode::from(code))
+}
+
+/// Says how many lines of the journal could not be read.
+pub fn remark_unreadable(args: &LowArgs, lines: usize) {
+    if lines > 0 {
+        output::remark(&format!(
+            "{} of the journal in {} could not be read: a fix written there is neither listed nor undone",
+            counted(lines as u64, "line"),
+            clean(&args.state.display().to_string())
+        ));
+    }
 }
 
 fn text(fixes: &[(&Batch, Vec<State>)]) -> String {
@@ -102,11 +119,11 @@ fn text(fixes: &[(&Batch, Vec<State>)]) -> String {
     lines.collect()
 }
 
-pub fn json(fixes: &[(&Batch, Vec<State>)]) -> Result<String> {
+pub fn json(fixes: &[(&Batch, Vec<State>)], unreadable_lines: usize) -> Result<String> {
     let fixes = fixes.iter().map(|(batch, states)| FixInForce {
         rule: batch.rule.strip_prefix(RULE),
         steps: &batch.steps,
         states: states.iter().map(State::word).collect(),
     });
-    output::sorted_json(&InForce { schema: FIX_SCHEMA, in_force: fixes.collect() })
+    output::sorted_json(&InForce { schema: FIX_SCHEMA, in_force: fixes.collect(), unreadable_lines })
 }

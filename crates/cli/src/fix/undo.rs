@@ -12,7 +12,7 @@ use unstarve_executor::act::Undone;
 use unstarve_executor::audit::Audit;
 use unstarve_executor::host::ThisHost;
 use unstarve_executor::journal::Step;
-use unstarve_executor::manual_changes::{Batch, ByHand, Extent, named};
+use unstarve_executor::manual_changes::{Batch, ByHand, Extent, look_into, named};
 use unstarve_executor::state::DEFAULT_DIRECTORY;
 use unstarve_executor::trial;
 use unstarve_term::clean;
@@ -33,6 +33,7 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
         Out::new().text(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let unreadable_lines = look_into(&args.state)?.unreadable_lines;
     let left = trial::clear(&args.state)?;
     let mut hand = ByHand::open(&args.state, "fix --undo")?;
     let extent = if args.all { Extent::All } else { Extent::Last };
@@ -48,6 +49,7 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
         false => text(&batches, &undone),
     };
     Out::new().text(&text)?;
+    super::status::remark_unreadable(args, unreadable_lines);
     for (step, rule) in &taken.covered {
         output::remark(&format!("{}: `{}` has set it again since; take that back first", named(step), clean(rule)));
     }

@@ -21,8 +21,7 @@ use crate::output;
 /// Apply the policy to tasks as they appear; restore everything at the end
 #[derive(Args)]
 #[command(
-    after_help = "Stops on SIGTERM, SIGINT or SIGHUP, and restores everything that nobody else has changed since. If it is killed, a
-second small process does that; so do the next start and `unstarve guard undo`.
+    after_help = "Stops on SIGTERM, SIGINT or SIGHUP, and restores each value that nobody else has changed since. If it is killed, a second small process restores them. So do the next start, and `unstarve guard undo`.
 Exit code: 0 if everything was restored, 2 if not, or if the guard could not run."
 )]
 pub struct RunArgs {

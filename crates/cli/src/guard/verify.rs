@@ -20,9 +20,8 @@ use crate::output::{self, Out};
 /// Measure the waits of the selected tasks without the policy, with it, and without it again; report which rules helped
 #[derive(Args)]
 #[command(
-    after_help = "Run it while the affected load runs. While it measures with the policy it is a guard like `guard run`: it tracks new
-tasks, has a budget for real-time tasks and a dead-man process, and restores everything on SIGTERM, SIGINT and SIGHUP. With
---keep the rules that helped are applied once more at the end, as by `guard apply --once`; no process watches them then.
+    after_help = "Run it while the affected load runs. The measurement with the policy works like `guard run`: new tasks are changed, too, real-time tasks have a budget, and a dead-man process stands by. SIGTERM, SIGINT and SIGHUP restore everything.
+With --keep, the rules that helped are applied once at the end, as by `guard apply --once`. No process watches them afterwards.
 Exit code: 0 if every rule helped, 1 if one did not or cannot be judged, 2 if it could not run."
 )]
 pub struct VerifyArgs {

@@ -21,7 +21,7 @@ pub struct DiffArgs {
     /// Two snapshots (unstarve snapshot -o)
     #[arg(value_name = "SNAPSHOT", num_args = 2, required_unless_present = "kernel", conflicts_with = "kernel")]
     snapshots: Vec<PathBuf>,
-    /// Two kernels: give it twice; 6.12.107, 6.12, or 7 for the newest series of 7 that is known
+    /// Two kernels: give it twice, or type `knobs diff 5.10 6.12`; 6.12.107, 6.12, or 7 for the newest series of 7 that is known
     #[arg(long, value_name = "VERSION")]
     kernel: Vec<String>,
     /// For defaults that grow with the number of CPUs
@@ -85,7 +85,7 @@ pub fn page(difference: &Difference, look: Look) -> String {
 
 fn between_kernels(args: &DiffArgs) -> Result<Difference> {
     let [from, to] = args.kernel.as_slice() else {
-        bail!("expected two kernels: --kernel 5.10 --kernel 6.12");
+        bail!("expected two kernels: unstarve knobs diff 5.10 6.12");
     };
     let parse = |text: &String| Version::named(text).context("--kernel");
     let (a, b) = (parse(from)?, parse(to)?);

@@ -28,7 +28,7 @@ Examples:
   unstarve knobs list
   sudo unstarve knobs set base_slice_ns 3000000
   sudo unstarve knobs undo
-  unstarve knobs diff --kernel 5.10 --kernel 6.12
+  unstarve knobs diff 5.10 6.12
   unstarve knobs diff old-host.json new-host.json")]
 pub struct KnobsArgs {
     #[command(subcommand)]

@@ -48,8 +48,8 @@ pub(super) struct Guests {
 /// The program that becomes the guest's init.
 #[derive(Args, Debug)]
 pub(super) struct Init {
-    /// The unstarve that is the guest's init and recorder, if not this one: with the one that made them, earlier results
-    /// are found again, to be explained anew
+    /// Use another unstarve as the guest's init and recorder. With the one that made earlier results, the cache has them:
+    /// they are explained again without a boot
     #[arg(long = "init", value_name = "PROGRAM")]
     program: Option<PathBuf>,
 }

@@ -27,8 +27,7 @@ Examples:
   unstarve lab prove raise-worker --scenario kubepods --kernel 6.1
   unstarve lab prove kubepods --all --kernel 6.1 --kernel 6.12
 
-A remedy of `explain` does what `explain` says of the faulty guest: its changes are made in a second guest, by the program
-that makes them on a host. --all tries each of them.
+A remedy of `explain` is what `explain` offers for the faulty guest. Its changes are made in a second guest, as `fix` makes them on a host. --all tries each remedy.
 
 Exit code: 0 if it helped (with --all: if one did), 1 if not, or if that is unclear, 2 if a run failed.")]
 pub(crate) struct ProveArgs {
@@ -50,7 +49,7 @@ pub(crate) struct ProveArgs {
     /// Keep the outcomes behind each row in this directory; rows that are there already are not proved again
     #[arg(long, value_name = "DIR", requires = "all")]
     cells: Option<PathBuf>,
-    /// What the table says of the program: its commit
+    /// The program's commit, for the table
     #[arg(long, value_name = "ID", requires = "all")]
     commit: Option<String>,
     #[command(flatten)]

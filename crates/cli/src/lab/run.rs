@@ -61,7 +61,7 @@ pub(crate) struct RunArgs {
     /// Give up after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     limit: u64,
-    /// Give up when the guest's console has been silent for so many seconds; it is while the loads run
+    /// Give up when the guest's console was silent for this many seconds; it is silent while the loads run
     #[arg(long, value_name = "SECONDS", default_value_t = 200)]
     stall: u64,
     /// Print the outcome as JSON

@@ -15,7 +15,7 @@ use crate::output::shown;
 use crate::tables;
 use crate::target::Target;
 
-/// Make the table of proofs from what the guests of `lab prove --all --cells` brought, without guests
+/// Make the table of proofs from the results that `lab prove --all --cells` kept; boot no guest
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:

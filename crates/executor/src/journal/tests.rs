@@ -48,7 +48,29 @@ fn what_is_settled_or_of_another_boot_is_not_open() {
         Record::Settled { seq: 2 },
     ];
     let contents = Contents::parse(&written(&records), "now").unwrap();
-    assert_eq!(contents, Contents { open: vec![change(3, 3)], stale: 1, damaged: 0, last_seq: 3 });
+    assert_eq!(contents, Contents { open: vec![change(3, 3)], stale: 1, damaged: 0, last_seq: 3, is_begun: true });
+}
+
+#[test]
+fn a_journal_that_is_only_opened_does_not_grow() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    fs::write(&path, b"").unwrap();
+    drop(opened(&path));
+    let once = fs::metadata(&path).unwrap().len();
+    assert!(once > 0);
+    drop(opened(&path));
+    drop(opened(&path));
+    assert_eq!(fs::metadata(&path).unwrap().len(), once);
+    // What is added later is of this boot still.
+    opened(&path).promise(&mut [change(0, 7)]).unwrap();
+    let contents = Contents::parse(&fs::read(&path).unwrap(), "now").unwrap();
+    assert_eq!((contents.open.len(), contents.stale, contents.damaged), (1, 0, 0));
+    // Another boot, another version, or a line that cannot be read: a first line is written again.
+    let begun = |bytes: &[u8], boot: &str| Contents::parse(bytes, boot).unwrap().is_begun;
+    let bytes = fs::read(&path).unwrap();
+    assert!(begun(&bytes, "now") && !begun(&bytes, "later") && !begun(b"", "now"));
+    assert!(!begun(&[&bytes[..], b"half a line"].concat(), "now"));
 }
 
 #[test]

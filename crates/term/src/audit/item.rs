@@ -216,15 +216,20 @@ pub(super) fn folded(items: &[&Item<'_>], look: Look) -> Option<String> {
     Some(ink.finish().trim_end().to_owned())
 }
 
-/// How many of which severity there are because of the upgrade.
-pub(super) fn totals(audit: &Audit) -> String {
-    let of =
-        |keep: fn(Part) -> bool| super::tally(audit.hits.iter().filter(|hit| keep(hit.part())).map(|hit| hit.severity));
-    let (all, new) = (of(|part| part != Part::Ends), of(Part::is_of_the_upgrade));
+/// How many items of which severity are because of the upgrade, and how many are wrong today already: as many as are listed.
+pub(super) fn totals(audit: &Audit, items: &[Item<'_>]) -> String {
+    let of = |keep: fn(Part) -> bool| super::tally(items.iter().filter(|item| keep(item.part)).map(Item::severity));
+    let (new, today) = (of(Part::is_of_the_upgrade), of(|part| part == Part::Today));
     let cause = if audit.is_downgrade { "the older kernel" } else { "the upgrade" };
-    match (all.is_empty(), new.is_empty()) {
-        (true, _) => format!("Nothing found by {}.", counted(audit.rules.len() as u64, "rule")),
-        (false, true) => format!("{all} in all, none because of {cause}."),
-        (false, false) => format!("{all} in all; because of {cause}: {new}."),
+    if items.iter().all(|item| item.part == Part::Ends) {
+        return format!("Nothing found by {}.", counted(audit.rules.len() as u64, "rule"));
+    }
+    let new = match new.is_empty() {
+        true => format!("Because of {cause}: nothing."),
+        false => format!("Because of {cause}: {new}."),
+    };
+    match today.is_empty() {
+        true => format!("{new} Today already: nothing."),
+        false => format!("{new} Today already: {today}."),
     }
 }

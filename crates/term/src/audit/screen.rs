@@ -40,7 +40,7 @@ pub(super) fn upgrade_head(ink: &mut Ink, audit: &Audit, items: &[Item<'_>]) {
     let from = audit.upgrade_from.as_deref().unwrap_or(from);
     ink.paragraph("", STRONG, &format!("For you, {from} → {to}: {}.", summary(items)));
     ink.paragraph("", FAINT, &about(audit));
-    ink.paragraph("", FAINT, &totals(audit));
+    ink.paragraph("", FAINT, &totals(audit, items));
 }
 
 fn upgrade(audit: &Audit, look: Look) -> Vec<String> {
@@ -95,7 +95,7 @@ fn upgrade_foot(audit: &Audit, all: &[Item<'_>], look: Look) -> Vec<String> {
         not_seen(ink, audit);
         let series = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<Version>().ok());
         if let (Some(from), Some(to)) = (series(&audit.upgrade_from), series(&audit.upgrade_to)) {
-            let command = format!("unstarve knobs diff --kernel {from} --kernel {to}");
+            let command = format!("unstarve knobs diff {from} {to}");
             let first = "Every setting: ";
             if columns(first) + columns(&command) <= look.width() {
                 ink.line(&[(PLAIN, first), (COMMAND, &command)]);
