@@ -6,7 +6,7 @@ use unstarve_model::{EventType, LossKind};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::FindingKind;
+use super::{CAUSE_NOT_CLAIMED, FindingKind};
 use crate::case::{Blame, Case};
 use crate::claim::{CpuClaim, CpuHeadline, Kind, Share};
 use crate::draft::Draft;
@@ -72,7 +72,7 @@ fn beside_its_own(case: &Case<'_>) -> Option<Finding> {
         period: crate::draft::period(case, &[victim]),
         infers_settings: true,
         remedies: remedy::against_unknown_limit(case, victim),
-        ..Draft::new(KIND, severity, 0.7, headline)
+        ..Draft::new(KIND, severity, CAUSE_NOT_CLAIMED, headline)
     };
     Some(draft.finish(case, is_own_idle))
 }
