@@ -269,13 +269,14 @@ pub(crate) fn weigh(findings: &mut [Finding], release: Option<&str>, proofs: &[P
     let here = release.and_then(series);
     for finding in findings {
         for remedy in &mut finding.remedies {
-            // The lab's workers complete what programs wait for. Results of theirs say nothing about other work.
-            let is_unrelated = finding.victim.kind == VictimKind::Kworker && finding.price.is_empty();
-            let known = if is_unrelated { &[] } else { proofs };
-            remedy.proved = proved((&finding.id, finding.victim.kind), remedy, here.as_deref(), known);
+            remedy.proved = proved((&finding.id, finding.victim.kind), remedy, here.as_deref(), proofs);
         }
         finding.remedies.retain(|remedy| verdict(remedy) != Some(Verdict::Useless));
         finding.remedies.sort_by_key(|remedy| verdict(remedy) != Some(Verdict::Helps));
+        // The lab's workers complete what programs wait for: the numbers say nothing about other work.
+        if finding.victim.kind == VictimKind::Kworker && finding.price.is_empty() {
+            finding.remedies.iter_mut().for_each(|remedy| remedy.proved.clear());
+        }
     }
 }
 

@@ -84,7 +84,9 @@ impl SelectedAs {
             let comm = Comm::from(comm);
             tids.iter().chain(&[u32::MAX]).any(|tid| selection.has_task(&comm, Tid(*tid)))
         };
-        let has_culprit = |row: &Culprit| has(&row.comm, &row.tids);
+        // One that had the CPU for a moment is no culprit.
+        let all: u64 = finding.culprits.iter().map(|row| row.ns).fold(0, u64::saturating_add);
+        let has_culprit = |row: &Culprit| row.ns >= all / 10 && has(&row.comm, &row.tids);
         let payer = finding.price.iter().filter(|payer| has(&payer.comm, &payer.tids));
         if has(&finding.victim.comm, &finding.victim.tids) {
             Some(SelectedAs::Victim)

@@ -69,15 +69,28 @@ fn no_table_has_a_banned_word() {
 
 /// The sentences of a first screen: a label, an empty line or a chart's row ends one, too.
 fn sentences(screen: &str) -> Vec<String> {
-    const LABELS: [&str; 9] =
-        ["Why ", "Others ", "Cost ", "When ", "Lost ", "Fix ", "Also ", "Not recorded:", "Who had "];
+    const LABELS: [&str; 11] = [
+        "Why ",
+        "Others ",
+        "Cost ",
+        "When ",
+        "Lost ",
+        "Fix ",
+        "Also ",
+        "Not recorded:",
+        "Who had ",
+        "Kept waiting ",
+        "Selected: ",
+    ];
     let mut blocks: Vec<String> = vec![String::new()];
     for line in screen.lines() {
         let text = line.trim();
         let is_row = text.ends_with(" %") && text.contains("  ");
         let begins = LABELS.iter().any(|label| text.starts_with(label)) || text.starts_with("unstarve ") || is_row;
         let is_list = ["INFO", "WARNING", "CRITICAL"].iter().any(|word| text.starts_with(word));
-        if text.is_empty() || begins || is_list {
+        // `3  keep wl off CPU 1`
+        let is_item = text.starts_with(|c: char| c.is_ascii_digit()) && text.get(1..3) == Some("  ");
+        if text.is_empty() || begins || is_list || is_item {
             blocks.push(String::new());
         }
         if let Some(last) = blocks.last_mut() {

@@ -55,9 +55,6 @@ pub struct FindingKind {
     pub(crate) find: fn(&Case<'_>, &[Finding]) -> Vec<Finding>,
 }
 
-/// Confidence in a finding whose victim, wait and occupant are recorded, and which names no reason beyond that. The recording does not show the reason.
-pub(crate) const CAUSE_NOT_CLAIMED: f64 = 0.75;
-
 /// All kinds of findings, in the order of the documentation.
 pub const FINDINGS: [FindingKind; 15] = [
     rt_starvation::KIND,

@@ -7,7 +7,7 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::{CAUSE_NOT_CLAIMED, FindingKind};
+use super::FindingKind;
 use crate::case::{Blame, Case};
 use crate::claim::{Actors, Alike, Claim, Kind, SharingClaim, SharingHeadline, WaitClaim};
 use crate::draft::{Draft, payer_row};
@@ -22,10 +22,13 @@ const HELD_BY_ITSELF: Nanos = Nanos::from_millis(200);
 /// Known kernel bugs by which an equal keeps a CPU.
 const BUGS_THAT_LOOK_SO: [&str; 3] = ["reweight-lag", "yield-deadline", "idle-slice"];
 
+/// Confidence without a host snapshot: victim, culprit and lengths are recorded, that their weights are equal is not.
+const BEHIND_AN_EQUAL: f64 = 0.85;
+
 /// What this module finds.
 pub(super) const KIND: FindingKind = FindingKind {
     id: "stuck-equal",
-    title: "an equal keeps the CPU for longer than any time slice",
+    title: "an equal keeps the CPU for longer than any turn lasts",
     about: "Fair tasks of equal weight take turns of a few milliseconds. One that waits far longer behind another is kept off by \
             something else: a bug of the scheduler, a loop in the kernel that is not preempted, or a weight or limit that the \
             recording does not hold.",
@@ -37,8 +40,8 @@ pub(super) const KIND: FindingKind = FindingKind {
 /// The same for a crowd of equals.
 pub(crate) const CROWDED_CPU: FindingKind = FindingKind {
     id: "crowded-cpu",
-    title: "so many equals share a CPU that a thread waits a second for its time slice",
-    about: "No task takes more than its share, and there are too many shares: each of some hundred runnable tasks waits for \
+    title: "so many equals share a CPU that a turn takes a second to come",
+    about: "Nobody takes more than his share, and there are too many shares: each of some hundred runnable tasks waits for \
             all others.",
     needs: &[EventType::Waking],
     snapshot: None,
@@ -113,7 +116,7 @@ fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Stuck<'_>>) -> Opti
         also_paid: also.iter().map(|stuck| payer_row(case, stuck.victim, stuck.waits.in_all)).collect(),
         infers_settings: !known,
         remedies: remedy::against_stuck_equal(case, victim, occupant),
-        ..Draft::new(KIND, severity, if known { 0.9 } else { CAUSE_NOT_CLAIMED }, headline)
+        ..Draft::new(KIND, severity, if known { 0.9 } else { BEHIND_AN_EQUAL }, headline)
     };
     Some(draft.finish(case, |blame| blame.occupant == occupant && is_turn(blame)))
 }

@@ -56,7 +56,7 @@ impl fmt::Display for RealTimeClaim {
             },
             Self::WorstWindow(share) => write!(f, "{share} of its worst ten seconds"),
             Self::TakeTurns { who, waited } => {
-                write!(f, "{who} waited {waited} behind the victim, too: they alternate")
+                write!(f, "{who} waited {waited} behind the victim, too: they take turns")
             }
             Self::InGroup(path) => write!(f, "all of them are in the cgroup {}", path.escape_debug()),
             Self::DescendFrom(name, tid) => write!(f, "all of them descend from {name} ({tid})"),

@@ -71,8 +71,8 @@ impl fmt::Display for SharingClaim {
             ),
             Self::SessionsUnknown(of) => {
                 let whose = match of {
-                    None => "the session of each task".to_owned(),
-                    Some(who) => format!("the session of {who}"),
+                    None => "who is of which session".to_owned(),
+                    Some(who) => format!("of which session {who} was"),
                 };
                 write!(
                     f,
