@@ -90,7 +90,7 @@ fn help_knows_commands_and_the_words_of_reports() {
         ("episode", "`calm`"),
         ("kworker", "workqueue"),
         ("confidence", "severity"),
-        ("lab-line", "`made in part there`"),
+        ("lab-line", "`only a part of it could be applied there`"),
         ("words", "confidence"),
         ("victim-above-intruder", "`unstarve help lab-line`"),
         ("direct-io", "kernel workers that complete direct I/O"),

@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_facts::{Facts, Snapshot};
-use unstarve_model::{Comm, CpuId, Loss, Nanos, Policy, Prio, Tid, Time, WallClock, clean};
+use unstarve_model::{Comm, CpuId, Loss, Nanos, Policy, Prio, SchedPolicy, Tid, Time, WallClock, clean};
 use unstarve_sched::{KernelThread, Rule};
 use unstarve_timeline::{Actor, ActorId, World};
 
@@ -99,9 +99,9 @@ impl<'a> Case<'a> {
         self.ledger.span(self.world)
     }
 
-    /// A length of time as a share of that.
+    /// A length of time as a share of that, at most all of it: waits that begin before a selected part, or of several threads, add up to more.
     pub fn share(&self, length: Nanos) -> Share {
-        Share(length.share_of(self.span()))
+        Share(length.share_of(self.span()).min(1.0))
     }
 
     pub fn actor(&self, id: ActorId) -> &Actor {
@@ -226,6 +226,24 @@ impl<'a> Case<'a> {
     /// The name to print; interrupts, idle and unknown have one too.
     pub fn name(&self, id: ActorId) -> String {
         clean(&self.world.name(id)).into_owned()
+    }
+
+    /// The policy with its own scale, as `chrt` shows it; `None` for normal threads of nice 0, and where the priority is not recorded.
+    pub fn scheduled(&self, id: ActorId) -> Option<String> {
+        let prio = self.actor(id).prio()?;
+        let task = || self.snapshot?.task(self.first_tid(id)?);
+        match prio.policy() {
+            Policy::Rt => {
+                let policy = match task().map(|task| task.policy) {
+                    Some(SchedPolicy::Fifo) => "FIFO",
+                    Some(SchedPolicy::Rr) => "RR",
+                    _ => "RT",
+                };
+                Some(format!("{policy} {}", 99 - prio.0.clamp(-1, 99)))
+            }
+            Policy::Deadline => Some("deadline".to_owned()),
+            _ => prio.nice().filter(|nice| *nice != 0).map(|nice| format!("nice {nice}").replace('-', "−")),
+        }
     }
 
     /// What a worker executed most.

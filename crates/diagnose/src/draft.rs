@@ -6,6 +6,7 @@ use unstarve_sched::Rule;
 use unstarve_timeline::{ActorId, CpuEnd, OpenWait};
 
 use crate::case::{Blame, Case};
+use crate::certainty::Certainty;
 use crate::claim::{Actors, Claim, Headline, Kind, Unproved, WaitClaim};
 use crate::finding::FindingKind;
 use crate::ledger::{Episodes, Period, Quantiles};
@@ -22,9 +23,6 @@ const TIDS: usize = 128;
 const WORST: usize = 8;
 /// Maximum payers listed with a finding.
 const PAYERS: usize = 12;
-
-/// The part of the confidence that is lost if no part of the waits is proved.
-const LOST_IF_NOT_PROVED: f64 = 0.2;
 
 /// A finding under construction: what only its own module knows. [`Draft::finish`] derives the rest from victims and culprits.
 pub(crate) struct Draft {
@@ -64,17 +62,17 @@ impl Draft {
     }
 
     /// Builds the finding. `culprit` selects the part of the blame that is the cause.
-    pub fn finish(self, case: &Case<'_>, culprit: impl Fn(&Blame) -> bool) -> Finding {
+    pub fn finish(mut self, case: &Case<'_>, culprit: impl Fn(&Blame) -> bool) -> Finding {
         let all: Vec<Blame> = self.victims.iter().flat_map(|victim| case.blame(*victim)).copied().collect();
         let guilty: Vec<Blame> =
             all.iter().copied().filter(|blame| culprit(blame) && !case.is_observer(blame.occupant)).collect();
         let mut price = paid(case, &self.victims);
         // A thread that waits for a CPU does not sleep at the same time, so the sum counts no nanosecond twice.
-        self.also_paid.into_iter().for_each(|payer| add_payer(&mut price, payer));
+        std::mem::take(&mut self.also_paid).into_iter().for_each(|payer| add_payer(&mut price, payer));
         price.sort_by_key(|payer| std::cmp::Reverse(payer.ns));
         price.truncate(PAYERS);
         let throughout = Throughouts::of(case, &self.victims);
-        let mut evidence = self.evidence;
+        let mut evidence = std::mem::take(&mut self.evidence);
         evidence.extend(still_waiting(case, &self.victims).map(Claim::from));
         evidence.extend(throughout.evidence().map(Claim::from));
         let unproved = unproved(case, &self.victims);
@@ -82,12 +80,14 @@ impl Draft {
         let missing: Vec<Missing> =
             losses.iter().copied().cloned().chain(by_name_alone(case, &self.victims)).map(Missing::from).collect();
         let guilty_actors: Vec<ActorId> = guilty.iter().map(|blame| blame.occupant).collect();
-        let confidence = confidence(self.confidence, case, &self.victims, &losses);
-        let confidence = in_hundredths(confidence * (1.0 - LOST_IF_NOT_PROVED * not_proved_share(case, &self.victims)));
+        let certainty = Certainty::of(case, &self, &losses);
+        let confidence = certainty.confidence;
         let culprits = rows(case, guilty);
         let worst = worst(case, &self.victims, &culprits, &culprit);
-        let severity = throughout.temper(self.severity).min(worst_at(confidence));
+        let severity = throughout.temper(self.severity);
+        // What the wait is called does not depend on how certain it is.
         let halves = self.headline.in_words(Verb::of(severity));
+        let severity = severity.min(worst_at(confidence));
         Finding {
             id: self.kind.into(),
             severity,
@@ -95,6 +95,8 @@ impl Draft {
             sentence: words::sentence(throughout.never_ran().as_ref(), &halves, unproved.as_ref()),
             headline: words::headline(throughout.never_ran().as_ref(), &halves),
             why: self.headline.why().map(str::to_owned),
+            selected_as: None,
+            doubt: certainty.doubt(),
             victim: victim(case, &self.victims, &guilty_actors),
             lists_all: worst.len() < WORST && has_all(case, &self.victims, &culprits),
             worst,
@@ -129,15 +131,6 @@ fn unproved(case: &Case<'_>, victims: &[ActorId]) -> Option<Unproved> {
     let OpenWait { proved, possible, end, .. } = spot.open;
     let is_unproved = end == CpuEnd::Believed && possible >= NEVER_HEALTHY && proved < Nanos(possible.0 / 2);
     is_unproved.then_some(Unproved { proved, possible, cpu: spot.cpu })
-}
-
-/// The share of the victims' waits that is not proved, because they were not over at the end of the recording.
-fn not_proved_share(case: &Case<'_>, victims: &[ActorId]) -> f64 {
-    let accounts = || victims.iter().filter_map(|victim| case.ledger.account(*victim));
-    let open =
-        accounts().filter_map(|account| account.open.as_deref()).filter(|spot| spot.open.end == CpuEnd::Believed);
-    let not_proved: Nanos = open.map(|spot| spot.open.possible.saturating_sub(spot.open.proved)).sum();
-    not_proved.share_of(accounts().map(|account| account.waited).sum()).min(1.0)
 }
 
 /// Evidence about the longest wait that was not over at the end of the recording.
@@ -212,6 +205,7 @@ fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim 
         tids,
         policy: actor.policy(),
         prio: actor.prio().map(|prio| prio.0),
+        scheduled: case.scheduled(first),
         work: case.work(first),
     }
 }
@@ -266,6 +260,7 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
             let mut new = row(key.0, blame.rule);
             new.policy = actor.policy();
             new.prio = actor.prio().map(|prio| prio.0);
+            new.scheduled = case.scheduled(blame.occupant);
             rows.push((new, Vec::new()));
             rows.len() - 1
         });
@@ -358,7 +353,7 @@ pub(crate) fn add_payer(payers: &mut Vec<PricePaid>, new: PricePaid) {
     }
 }
 
-fn cpus(case: &Case<'_>, victims: &[ActorId]) -> Vec<u32> {
+pub(crate) fn cpus(case: &Case<'_>, victims: &[ActorId]) -> Vec<u32> {
     let accounts: Vec<_> = victims.iter().filter_map(|victim| case.ledger.account(*victim)).collect();
     (0..case.world.cpus)
         .filter(|cpu| accounts.iter().any(|account| account.cpus.contains(unstarve_model::CpuId(*cpu))))
@@ -418,37 +413,4 @@ fn losses_against<'a>(case: &Case<'a>, needs: &[EventType], infers_settings: boo
             _ => true,
         })
         .collect()
-}
-
-/// Lowers the confidence: by the share of the victims' waits without a known occupant, by the share of lost events, and by a
-/// tenth for each missing kind of event (or the snapshot) that could have contradicted the finding.
-fn confidence(before: f64, case: &Case<'_>, victims: &[ActorId], losses: &[&Loss]) -> f64 {
-    let waited: Nanos =
-        victims.iter().filter_map(|victim| case.ledger.account(*victim)).map(|account| account.waited).sum();
-    let is_unknown = |blame: &Blame| blame.rule == Rule::Unknown && blame.occupant != ActorId::STOPPED;
-    let unknown: Nanos = victims.iter().map(|victim| case.blamed(*victim, is_unknown)).sum();
-    let mut confidence = before * (1.0 - unknown.share_of(waited));
-    for loss in losses {
-        confidence *= match loss.kind {
-            LossKind::LostEvents
-            | LossKind::OutOfOrder
-            | LossKind::MissingSwitch
-            | LossKind::Undecodable
-            | LossKind::Malformed(_) => 1.0 - (loss.count as f64 / (case.events + loss.count).max(1) as f64).min(0.5),
-            LossKind::SilentTasks => 0.6,
-            LossKind::UncountedGap
-            | LossKind::NotRecorded(_)
-            | LossKind::NoSnapshot
-            | LossKind::NoPriorities
-            | LossKind::EndsEarly
-            | LossKind::ClockUnit => 0.9,
-            LossKind::AllCpusSilent => 0.8,
-            _ => 1.0,
-        };
-    }
-    in_hundredths(confidence)
-}
-
-fn in_hundredths(confidence: f64) -> f64 {
-    (confidence * 100.0).round() / 100.0
 }

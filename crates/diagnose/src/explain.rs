@@ -1,7 +1,7 @@
 //! The whole analysis: from an event source to a report.
 
 use unstarve_facts::Facts;
-use unstarve_model::{Comm, EventSource, LossKind, Tid};
+use unstarve_model::{EventSource, LossKind};
 use unstarve_sched::Rule;
 use unstarve_timeline::{Both, Selection, Sink};
 
@@ -14,15 +14,16 @@ use crate::finding::{self, WEIGHT_STARVATION};
 use crate::ledger::{Ledger, LongWait};
 use crate::proofs::{self, Proofs};
 use crate::report::{
-    Finding, Missing, Open, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, WorstWait, verdict,
+    Finding, Missing, Open, Report, SCHEMA, Scope, Selected, Severity, TraceSummary, Verdict, WorstWait, verdict,
 };
+use crate::selected;
 
 /// What to report of a trace. The whole trace is analysed in any case, because what delays a task in the selected time may have
 /// begun earlier.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Only waits of these tasks, on these CPUs, that overlap this time; only findings with one of these tasks as victim or
-    /// payer.
+    /// Only waits of these tasks, on these CPUs, that overlap this time; only findings about one of these tasks
+    /// ([`SelectedAs`](crate::report::SelectedAs)).
     pub selection: Selection,
     /// Only findings of at least this severity.
     pub min_severity: Option<Severity>,
@@ -34,6 +35,12 @@ impl Options {
     /// The part of the recording that is reported.
     pub fn scope(&self) -> Scope {
         if self.selection == Selection::default() { Scope::Whole } else { Scope::Part }
+    }
+
+    /// Whether some of the time or some CPUs are selected.
+    fn selects_spans(&self) -> bool {
+        let Selection { tasks: _, cpus, from, to } = &self.selection;
+        cpus.is_some() || from.is_some() || to.is_some()
     }
 }
 
@@ -48,11 +55,12 @@ pub fn explain(
     options: &Options,
     progress: impl FnMut(u64),
 ) -> Result<Report, ExplainError> {
-    let mut ledger = Ledger::new(options.selection.clone());
-    let driven = drive(source, &mut ledger, progress)?;
-    ledger.settle(driven.timeline.world());
-    Ok(report(&ledger, &driven, options))
+    Ok(explain_beside(source, options, &mut NoSink, progress)?.report)
 }
+
+struct NoSink;
+
+impl Sink for NoSink {}
 
 /// A trace that was explained, with another sink called in the same pass.
 #[derive(Debug)]
@@ -74,37 +82,52 @@ pub fn explain_beside(
     progress: impl FnMut(u64),
 ) -> Result<Explained, ExplainError> {
     let mut ledger = Ledger::new(options.selection.clone());
-    let driven = drive(source, &mut Both(&mut ledger, beside), progress)?;
+    if !options.selects_spans() {
+        let driven = drive(source, &mut Both(&mut ledger, beside), progress)?;
+        ledger.settle(driven.timeline.world());
+        return Ok(Explained { report: report(&ledger, None, &driven, options), driven });
+    }
+    let mut whole = Ledger::new(Selection::default());
+    let driven = drive(source, &mut Both(&mut ledger, &mut Both(&mut whole, beside)), progress)?;
     ledger.settle(driven.timeline.world());
-    Ok(Explained { report: report(&ledger, &driven, options), driven })
+    whole.settle(driven.timeline.world());
+    Ok(Explained { report: report(&ledger, Some(&whole), &driven, options), driven })
 }
 
-fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
+/// `whole`: of the whole recording, where `ledger` is of a part of its time or of some CPUs.
+fn report(ledger: &Ledger, whole: Option<&Ledger>, driven: &Driven, options: &Options) -> Report {
     let world = driven.timeline.world();
     let snapshot = driven.snapshot.as_deref();
     let release = snapshot.and_then(|snapshot| snapshot.kernel_release()).or(driven.info.kernel_release.as_deref());
-    let facts = snapshot.map_or_else(|| Facts::of_release(release), Facts::of_host);
-    let case = Case::new(ledger, world, snapshot, facts, &driven.losses, driven.events, &driven.info.format);
-    let case = case.on(driven.wall());
+    let facts = || snapshot.map_or_else(|| Facts::of_release(release), Facts::of_host);
+    let case_of = |ledger| {
+        let case = Case::new(ledger, world, snapshot, facts(), &driven.losses, driven.events, &driven.info.format);
+        case.on(driven.wall())
+    };
+    let case = case_of(ledger);
     // Without switches, no event shows the end of a wait: all waits would be invented.
     let has_waits = driven.switches > 0;
-    let mut findings = if has_waits { finding::find(&case) } else { Vec::new() };
-    let unranked = driven.losses.iter().any(|loss| loss.kind == LossKind::NoPriorities);
-    findings.retain(|finding| !(unranked && infers_weights(finding)));
-    if data_quality::is_mostly_missing(driven) {
-        findings.iter_mut().for_each(|finding| finding.severity = Severity::Info);
+    let mut findings = valid_findings(&case, driven);
+    let of_whole = whole.map(|whole| valid_findings(&case_of(whole), driven));
+    if let Some(of_whole) = &of_whole {
+        selected::add_from_whole(&case, &options.selection, of_whole, &mut findings);
     }
-    findings.retain(|finding| is_wanted(finding, options));
+    let all =
+        of_whole.unwrap_or_else(|| if options.selection.tasks.is_empty() { Vec::new() } else { findings.clone() });
+    selected::about_tasks(&options.selection, &mut findings);
+    findings.retain(|finding| options.min_severity.is_none_or(|least| finding.severity >= least));
     let more_findings = findings.len().saturating_sub(MAX_FINDINGS) as u64;
     findings.truncate(MAX_FINDINGS);
     if options.proofs == Proofs::Shipped {
         proofs::weigh(&mut findings, release, proofs::shipped());
     }
     let longest = if has_waits { ledger.longest.sorted() } else { Vec::new() };
+    let is_part = options.scope() == Scope::Part;
     let mut report = Report {
         schema: SCHEMA.into(),
         trace: summary(&case, driven, release, &findings),
         verdict: Verdict::default(),
+        selected: is_part.then(|| Selected::of(&case, &options.selection, &all, &findings)),
         findings,
         more_findings,
         worst_waits: longest.into_iter().map(|(_, wait)| worst_wait(&case, wait)).collect(),
@@ -116,6 +139,17 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     report
 }
 
+/// The findings that the recording's losses permit.
+fn valid_findings(case: &Case<'_>, driven: &Driven) -> Vec<Finding> {
+    let mut findings = if driven.switches > 0 { finding::find(case) } else { Vec::new() };
+    let unranked = driven.losses.iter().any(|loss| loss.kind == LossKind::NoPriorities);
+    findings.retain(|finding| !(unranked && infers_weights(finding)));
+    if data_quality::is_mostly_missing(driven) {
+        findings.iter_mut().for_each(|finding| finding.severity = Severity::Info);
+    }
+    findings
+}
+
 /// Maximum findings of one report, worst first. A user can narrow the selection to see others.
 const MAX_FINDINGS: usize = 64;
 
@@ -123,20 +157,6 @@ const MAX_FINDINGS: usize = 64;
 /// recorded, it may as well be a real-time task.
 fn infers_weights(finding: &Finding) -> bool {
     finding.id == WEIGHT_STARVATION && finding.culprits.iter().any(|culprit| culprit.rule == Rule::Fair)
-}
-
-fn is_wanted(finding: &Finding, options: &Options) -> bool {
-    options.min_severity.is_none_or(|least| finding.severity >= least) && is_about(finding, &options.selection)
-}
-
-/// Whether a selected task is the victim, or lost time because of it.
-pub(crate) fn is_about(finding: &Finding, selection: &Selection) -> bool {
-    let victim = std::iter::once((&finding.victim.comm, &finding.victim.tids));
-    let payers = finding.price.iter().map(|payer| (&payer.comm, &payer.tids));
-    victim.chain(payers).any(|(comm, tids)| {
-        // Rows without a thread id may still match by name.
-        tids.iter().chain(&[u32::MAX]).any(|tid| selection.has_task(&Comm::from(comm.as_str()), Tid(*tid)))
-    })
 }
 
 fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>, findings: &[Finding]) -> TraceSummary {

@@ -24,6 +24,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod case;
+mod certainty;
 mod cgroup_competition;
 mod claim;
 pub mod compare;
@@ -40,6 +41,7 @@ pub mod proofs;
 mod recent;
 mod remedy;
 pub mod report;
+mod selected;
 mod throughout;
 pub mod verdict;
 mod waiter;

@@ -273,6 +273,10 @@ pub(crate) fn weigh(findings: &mut [Finding], release: Option<&str>, proofs: &[P
         }
         finding.remedies.retain(|remedy| verdict(remedy) != Some(Verdict::Useless));
         finding.remedies.sort_by_key(|remedy| verdict(remedy) != Some(Verdict::Helps));
+        // The lab's workers complete what programs wait for: the numbers say nothing about other work.
+        if finding.victim.kind == VictimKind::Kworker && finding.price.is_empty() {
+            finding.remedies.iter_mut().for_each(|remedy| remedy.proved.clear());
+        }
     }
 }
 
@@ -369,9 +373,9 @@ impl fmt::Display for Proved {
         f.write_str(": ")?;
         match self.answer {
             Answer::Helped => {}
-            Answer::Harmed => f.write_str("harm, ")?,
-            Answer::NoDifference => f.write_str("no difference that matters, ")?,
-            Answer::NotShown | Answer::NotMade => f.write_str("not shown to help, ")?,
+            Answer::Harmed => f.write_str("it got worse, ")?,
+            Answer::NoDifference => f.write_str("no effect, ")?,
+            Answer::NotShown | Answer::NotMade => f.write_str("no clear effect, ")?,
         }
         f.write_str(&self.metric)?;
         f.write_str(&self.effect_in_words())?;
@@ -382,8 +386,10 @@ impl fmt::Display for Proved {
         // The threads that a lab guest lacked concern only the proof; what could not be reverted concerns the reader's host.
         match self.note.as_str() {
             "" => Ok(()),
-            note if note.starts_with("not taken back") => write!(f, "; {note}"),
-            _ => f.write_str("; made in part there"),
+            note => match note.split_once("not taken back: ") {
+                Some((_, what)) => write!(f, "; it could not be undone there: {what}"),
+                None => f.write_str("; only a part of it could be applied there"),
+            },
         }
     }
 }

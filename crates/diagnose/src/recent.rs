@@ -10,12 +10,12 @@ use unstarve_timeline::{
 
 use crate::case::Case;
 use crate::drive::read_snapshot;
-use crate::explain::is_about;
 use crate::finding;
 use crate::ledger::Ledger;
 use crate::origin;
 use crate::proofs;
 use crate::report::{Boot, Finding};
+use crate::selected::about_tasks;
 
 /// What is wrong now, in a trace that continues: the ledger is restarted after each interval.
 ///
@@ -80,7 +80,7 @@ impl Recent {
         let losses = timeline.losses();
         let case = Case::new(&ledger, world, snapshot, facts, &losses, ledger.runs, &self.format);
         let mut fresh = finding::find(&case);
-        fresh.retain(|finding| is_about(finding, &self.selection));
+        about_tasks(&self.selection, &mut fresh);
         // The remedies in the order of `explain`: what helped on this kernel first.
         proofs::weigh(&mut fresh, release, proofs::shipped());
         // If both intervals have the same finding, keep the more severe one: a wait that has just begun looks harmless.

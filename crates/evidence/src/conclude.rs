@@ -493,6 +493,7 @@ pub fn report(case: &Case<'_>, facts: &Facts, sources: &[Source]) -> Report {
         worst_waits: Vec::new(),
         losses: words::losses(facts, sources),
         missing: Vec::new(),
+        selected: None,
         evidence: Some(Evidence {
             sources: sources.iter().map(source).collect(),
             next: next::steps(judged.first(), facts),
@@ -528,6 +529,8 @@ fn finding(judged: &Judged<'_>) -> Finding {
         missing: Vec::new(),
         remedies: words::remedies(judged).into_iter().map(remedy).collect(),
         actors: Vec::new(),
+        doubt: None,
+        selected_as: None,
     }
 }
 

@@ -145,7 +145,9 @@ impl LossKind {
             LossKind::NoSnapshot => "policies, cgroup weights, affinities and settings, which are inferred",
             LossKind::ClockUnit => "how long anything took",
             LossKind::NameOnly => "whether it is a kernel thread",
-            LossKind::ForeignIds => "who was current at events other than switches, and so who woke whom",
+            LossKind::ForeignIds => {
+                "which thread was current at events other than switches, and so which thread woke which"
+            }
         }
     }
 
@@ -178,7 +180,9 @@ impl LossKind {
 fn shown_by(event: EventType) -> &'static str {
     match event {
         EventType::Switch => "who ran",
-        EventType::Waking | EventType::Wakeup | EventType::WakeupNew => "waits after a wakeup, and who woke whom",
+        EventType::Waking | EventType::Wakeup | EventType::WakeupNew => {
+            "waits after a wakeup, and which thread woke which"
+        }
         EventType::Migrate => "on which CPU a task waited, which is inferred",
         EventType::Fork | EventType::Exec | EventType::Exit | EventType::Rename => {
             "when tasks began, ended or changed names"

@@ -4,7 +4,7 @@ use unstarve_diagnose::report::{Culprit, Finding, Victim};
 use unstarve_model::Nanos;
 
 use crate::ink::{CULPRIT, FAINT, Ink, PLAIN, STRONG};
-use crate::text::{columns, counted, fit, fold, occupant, tasks, whereabouts};
+use crate::text::{columns, counted, fit, fold, occupant, place, tasks, whereabouts};
 
 /// Maximum rows of a chart; the rest is summed up in one more row.
 const MAX_CHART_ROWS: usize = 8;
@@ -61,7 +61,7 @@ const MIN_SHORT_SHARE: f64 = 0.01;
 
 /// The victim without its work item: `kworker/0:2[47]`, `nfsd ×128`.
 fn name(victim: &Victim) -> String {
-    tasks(&victim.comm, &victim.tids, victim.tasks)
+    tasks(&place(victim), &victim.tids, victim.tasks)
 }
 
 /// Draws who had the CPU while a finding's victims waited: by occupant, whatever the rule, the longest few.

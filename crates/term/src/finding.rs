@@ -209,7 +209,7 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: FixRefere
                 ink.paragraph(&format!("     {label}"), FAINT, text);
             }
         }
-        for proved in &remedy.proved {
+        for proved in remedy.proved.iter().filter(|proved| proved.this_series) {
             ink.paragraph("     lab:   ", FAINT, &proved.to_string());
         }
     }

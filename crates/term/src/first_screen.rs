@@ -4,7 +4,7 @@
 
 use unstarve_diagnose::proofs::{Answer, Proved};
 use unstarve_diagnose::report::{
-    Boot, Culprit, Finding, Instance, Missing, Remedy, Report, Scope, Severity, in_words, verdict,
+    Boot, Culprit, Finding, Instance, Missing, Remedy, Report, Scope, Severity, in_words, low_confidence, verdict,
 };
 use unstarve_model::{LossKind, Nanos};
 
@@ -13,7 +13,7 @@ use crate::bars;
 use crate::evidence;
 use crate::finding::lost;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
-use crate::page::about;
+use crate::page::{about, selected};
 use crate::text::{columns, counted, cut_at_word, tasks, time_of_day, victim};
 
 /// Lines of the block about the worst finding, with what to type below it: a terminal of 24, without the command typed and the next prompt.
@@ -102,6 +102,9 @@ impl Screen<'_> {
             self.part(0, false, |ink| {
                 ink.paragraph("", STRONG, &verdict(self.report, self.scope).text);
                 ink.paragraph("", FAINT, &about(&self.report.trace));
+                if let Some(selected) = selected(self.report, None) {
+                    ink.paragraph("", FAINT, &selected);
+                }
             }),
             self.part(0, true, |ink| self.other_culprits(ink, remarks, 0)),
             self.part(1, true, |ink| self.not_recorded(ink)),
@@ -121,9 +124,11 @@ impl Screen<'_> {
             _ => String::new(),
         };
         ink.labelled((of_severity(lead.severity), &word), STRONG, &format!("{}{place}", headline(lead)));
+        if let Some(selected) = selected(self.report, lead.selected_as) {
+            ink.paragraph("  ", FAINT, &selected);
+        }
         ink.paragraph("  ", PLAIN, &self.how_much(lead));
-        let why_unsure = self.report.trace.too_little.as_ref().filter(|_| lead.confidence < SURE);
-        if let Some(why) = why_unsure {
+        if let Some(why) = low_confidence(self.report, lead) {
             ink.paragraph("  ", FAINT, &format!("Low confidence: {why}."));
         }
     }
@@ -237,8 +242,6 @@ impl Screen<'_> {
     }
 }
 
-/// Below this confidence the screen says why it is low.
-const SURE: f64 = 0.9;
 /// Maximum worst waits that are named.
 const MAX_SHOWN_INSTANCES: usize = 2;
 

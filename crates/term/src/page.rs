@@ -1,6 +1,6 @@
 //! The terminal page of `unstarve explain`.
 
-use unstarve_diagnose::report::{LEGEND, Report, Scope, TraceSummary, in_words, verdict};
+use unstarve_diagnose::report::{LEGEND, Report, Scope, Selected, SelectedAs, TraceSummary, in_words, verdict};
 use unstarve_model::Nanos;
 use unstarve_sched::Rule;
 
@@ -26,6 +26,9 @@ pub fn page_of(report: &Report, scope: Scope, file: Option<&str>, look: Look) ->
     let verdict = verdict(report, scope);
     ink.paragraph("", verdict.severity.map_or(STRONG, of_severity), &verdict.text);
     ink.paragraph("", FAINT, &about(&report.trace));
+    if let Some(selected) = selected(report, None) {
+        ink.paragraph("", FAINT, &selected);
+    }
     ink.blank();
     // `fix` analyses the whole recording: numbers of findings in a part would differ.
     let named = FixReference { file: file.filter(|_| scope == Scope::Whole), report };
@@ -84,6 +87,18 @@ pub(crate) fn about(trace: &TraceSummary) -> String {
         parts.push(format!("the recorder itself ran for {took}"));
     }
     parts.join(" · ")
+}
+
+/// `Selected: nfsd, CPU 0 (nfsd: not starved, but the culprit)`; nothing if the report covers all of the recording.
+pub(crate) fn selected(report: &Report, role: Option<SelectedAs>) -> Option<String> {
+    let Selected { text, tasks, .. } = report.selected.as_ref()?;
+    let role = match role {
+        None | Some(SelectedAs::Victim) => return Some(format!("Selected: {text}")),
+        Some(SelectedAs::OtherVictim) => "waited for the same CPU",
+        Some(SelectedAs::Culprit) => "not starved, but the culprit",
+        Some(SelectedAs::SleptForVictim) => "not starved, but asleep until the victim was done",
+    };
+    Some(format!("Selected: {text} ({}: {role})", tasks.join(", ")))
 }
 
 /// `2026-11-22 14:03:06.000 to 14:03:08.020 UTC`.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-use unstarve_diagnose::report::{Culprit, Victim};
+use unstarve_diagnose::report::{Culprit, Victim, VictimKind, short_cgroup};
 use unstarve_model::{Policy, clean, is_harmful};
 pub(crate) use unstarve_model::{counted, grouped};
 
@@ -97,7 +97,10 @@ pub(crate) fn cut_at_word(text: &str, width: usize) -> Cow<'_, str> {
 
 /// A victim in short: `kworker/0:2[47] (iomap_dio_complete_work on dio/nullb0)`, `nfsd ×128`.
 pub(crate) fn victim(victim: &Victim) -> String {
-    let mut text = tasks(&victim.comm, &victim.tids, victim.tasks);
+    let mut text = tasks(&place(victim), &victim.tids, victim.tasks);
+    if let Some(scheduled) = &victim.scheduled {
+        text.push_str(&format!(" {scheduled}"));
+    }
     if let Some(work) = &victim.work {
         text.push_str(&match &work.workqueue {
             Some(workqueue) => format!(" ({} on {workqueue})", work.function),
@@ -107,15 +110,24 @@ pub(crate) fn victim(victim: &Victim) -> String {
     text
 }
 
-/// An occupant in short: `wl[231] RT 10`, `idle`, `softirq NET_RX`.
+/// The victim's name; of a cgroup the pod, the unit or the end of its path.
+pub(crate) fn place(victim: &Victim) -> Cow<'_, str> {
+    match victim.kind {
+        VictimKind::Cgroup => short_cgroup(&victim.comm).into(),
+        _ => victim.comm.as_str().into(),
+    }
+}
+
+/// What has a CPU, in short: `wl[231] RT 10`, `idle`, `softirq NET_RX`.
 pub(crate) fn occupant(culprit: &Culprit) -> String {
     let mut text = tasks(&culprit.comm, &culprit.tids, culprit.tasks.max(culprit.tids.len() as u32));
-    match (culprit.policy, culprit.prio) {
-        // The kernel counts real-time priorities down from 99; chrt and others count up.
-        (Some(Policy::Rt), Some(prio)) => text.push_str(&format!(" RT {}", 99 - prio.clamp(-1, 99))),
-        (Some(Policy::Rt), None) => text.push_str(" RT"),
-        (Some(Policy::Deadline), _) => text.push_str(" deadline"),
-        (Some(Policy::Fair), Some(prio)) if prio != 120 => {
+    match (&culprit.scheduled, culprit.policy, culprit.prio) {
+        (Some(scheduled), ..) => text.push_str(&format!(" {scheduled}")),
+        // Reports of earlier versions. The kernel counts real-time priorities down from 99; chrt and others count up.
+        (None, Some(Policy::Rt), Some(prio)) => text.push_str(&format!(" RT {}", 99 - prio.clamp(-1, 99))),
+        (None, Some(Policy::Rt), None) => text.push_str(" RT"),
+        (None, Some(Policy::Deadline), _) => text.push_str(" deadline"),
+        (None, Some(Policy::Fair), Some(prio)) if prio != 120 => {
             text.push_str(&format!(" nice {}", prio.clamp(100, 139) - 120))
         }
         _ => {}

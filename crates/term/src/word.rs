@@ -20,12 +20,12 @@ pub(crate) const LAB_LINE_HELP: &[&str] = &[
     "`on 6.1 for a kworker: ping.max −86 % (−91 % to −81 %), in spike` says: in guests with Linux 6.1, where a kworker was the victim, \
      the number ping.max of the lab's scenario `spike` fell by 86 % with the remedy; its 95 % interval is in brackets. \
      `unstarve lab list` has the scenarios.",
-    "`made in part there`: some of its changes were not made in the guest, because a thread was not there again or not as it was recorded. \
-     What was seen is the effect of the others.",
-    "`not taken back: PATH: Device or resource busy (os error 16)`: the undo was refused there. `os error 16` is EBUSY: the kernel \
+    "`only a part of it could be applied there`: the guest lacked a thread, or had it with another policy. The number is the effect of \
+     the other changes.",
+    "`it could not be undone there: PATH: Device or resource busy (os error 16)`: the undo was refused. `os error 16` is EBUSY: the kernel \
      refuses to change a CPU's fair server for a while. `unstarve fix --undo` tries again.",
-    "`harm`: what it was tried for got worse. `no difference that matters`: the whole interval lies within 3 %. `not shown to help`: there \
-     was too much spread to say.",
+    "`it got worse`: the remedy harmed the number. `no effect`: the whole interval lies within 3 %. `no clear effect`: the runs differ too \
+     much to say.",
 ];
 
 /// All words.
@@ -45,7 +45,7 @@ pub const WORDS: &[Word] = &[
     Word {
         id: "episode",
         also: &[],
-        title: "a time in which somebody waits longer than a threshold, as `watch` keeps it",
+        title: "a time in which threads wait longer than a threshold, as `watch` keeps it",
         text: &[
             "An episode begins when the waits of a role are above one of its thresholds while others are preferred, and ends when nothing was \
              above any for `calm`. It has an id, a trace of the seconds around its beginning, and what `explain` says of that trace. \
@@ -69,7 +69,7 @@ pub const WORDS: &[Word] = &[
         title: "how sure a finding is, in percent",
         text: &[
             "It is lower where the recording lacks what could overturn the finding: lost events, unknown priorities, no host snapshot. How \
-             bad a finding is says its severity; one of less than 30 % is never called critical.",
+             bad a finding is says its severity; below 75 % a finding is never called critical, and the report says why the confidence is low.",
         ],
         commands: &["unstarve explain FILE --full"],
     },

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use insta::assert_snapshot;
 use unicode_width::UnicodeWidthStr;
@@ -16,7 +17,12 @@ fn look(columns: usize) -> Look {
 }
 
 /// All recordings of testdata/ that can be read, with their names.
-fn recorded() -> Vec<(String, Report)> {
+pub fn recorded() -> &'static [(String, Report)] {
+    static RECORDED: OnceLock<Vec<(String, Report)>> = OnceLock::new();
+    RECORDED.get_or_init(read_all)
+}
+
+fn read_all() -> Vec<(String, Report)> {
     let testdata = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
     let directories = ["traces", "truth"].map(|name| testdata.join(name));
     let mut files: Vec<PathBuf> = directories
@@ -46,7 +52,7 @@ fn every_recording_fits_one_screen_and_ends_with_what_to_type() {
     let recordings = recorded();
     assert!(recordings.len() > 100, "{} recordings", recordings.len());
     let mut too_long = Vec::new();
-    for (name, report) in &recordings {
+    for (name, report) in recordings {
         let alarms = report.findings.iter().filter(|finding| finding.severity > Severity::Info).count();
         for columns in [80, 200] {
             let text = first_screen(report, Scope::Whole, Some(name), look(columns));

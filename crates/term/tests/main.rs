@@ -5,3 +5,4 @@ mod comparison;
 mod first_screen;
 mod page;
 mod timehist;
+mod words;

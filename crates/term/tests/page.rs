@@ -47,6 +47,7 @@ fn healthy() -> Report {
     Report {
         schema: SCHEMA.to_owned(),
         trace: trace(),
+        selected: None,
         findings: vec![],
         more_findings: 0,
         worst_waits: vec![WorstWait {
@@ -74,6 +75,8 @@ fn rt_starvation() -> Finding {
         sentence: "The real-time task wl holds CPU 1 for up to 94.8 ms at a time; ksoftirqd/1, which is not real-time, cannot run there meanwhile, and received packets wait.".to_owned(),
         headline: String::new(),
         why: None,
+        doubt: None,
+        selected_as: None,
         victim: Victim {
             kind: VictimKind::Ksoftirqd,
             comm: "ksoftirqd/1".to_owned(),
@@ -143,6 +146,8 @@ fn ping_pong() -> Finding {
                 .to_owned(),
         headline: String::new(),
         why: None,
+        doubt: None,
+        selected_as: None,
         victim: Victim {
             kind: VictimKind::Kworker,
             comm: "kworker/0:2".to_owned(),

@@ -43,7 +43,19 @@ impl Actors {
 
     /// `these`, with thread ids if one of the others has a name of theirs.
     pub fn apart_from(case: &Case<'_>, these: &[ActorId], others: &[ActorId]) -> Actors {
-        Actors { tids: shared(case, these, others), ..Actors::of(case, these.iter().copied()) }
+        let actors = Actors::of(case, these.iter().copied());
+        let tids = shared(case, these, others);
+        if tids.is_empty() || actors.names.len() <= 1 {
+            return Actors { tids, ..actors };
+        }
+        // Of several names, the ids belong to those that both sides have.
+        let is_shared = |name: &String| others.iter().any(|other| case.name(*other) == *name);
+        let with_tids = |name: String| {
+            let these: Vec<ActorId> = these.iter().copied().filter(|id| case.name(*id) == name).collect();
+            Actors { tids: shared(case, &these, others), names: vec![name], prio: None }.to_string()
+        };
+        let named = |name: String| if is_shared(&name) { with_tids(name) } else { name };
+        Actors { names: actors.names.into_iter().map(named).collect(), ..actors }
     }
 }
 

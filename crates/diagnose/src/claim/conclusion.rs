@@ -2,7 +2,7 @@
 
 use unstarve_model::Nanos;
 
-use crate::report::{Finding, Report, WorstWait};
+use crate::report::{Finding, Report, Selected, WorstWait};
 
 pub(crate) struct Conclusion<'a> {
     /// The file is cut.
@@ -19,9 +19,9 @@ pub(crate) enum Answer<'a> {
     // With the wait time without a known occupant, if it is much.
     Healthy { report: &'a Report, unknown: Option<Nanos> },
     // Of the selected part, with its longest wait.
-    HealthyPart { longest: Option<Nanos> },
+    HealthyPart { longest: Option<Nanos>, selected: Option<&'a Selected> },
     // The worst finding, and the number of others that are no info.
-    Found { lead: Lead<'a>, worst: &'a Finding, others: u64 },
+    Found { lead: Lead<'a>, worst: &'a Finding, others: u64, selected: Option<&'a Selected> },
 }
 
 pub(crate) enum Lead<'a> {

@@ -32,3 +32,14 @@ pub(crate) enum Incomplete {
     OccupantUnknown { unknown: Nanos, waited: Nanos },
     EndsEarly { loss: Loss, wait: Option<UnprovedWait> },
 }
+
+/// Why a finding is not certain.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Uncertain {
+    // The events show the waits, but not the cause itself; or only weights and limits would show it.
+    Inferred { from_settings: bool },
+    OccupantUnknown { unknown: Nanos, waited: Nanos },
+    Lost(Loss),
+    // The waits were not over when the recording ended.
+    NotOver,
+}

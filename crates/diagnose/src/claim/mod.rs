@@ -19,7 +19,7 @@ use unstarve_model::{CpuId, Nanos};
 pub(crate) use actors::{Actors, Kind};
 pub(crate) use conclusion::{Answer, Conclusion, Lead, Reservation};
 pub(crate) use cpu::{CpuClaim, CpuHeadline, InterruptCost};
-pub(crate) use data_quality::{Doubt, Incomplete};
+pub(crate) use data_quality::{Doubt, Incomplete, Uncertain};
 pub(crate) use difference::{Difference, Unjudged};
 pub(crate) use limit::{GroupMembers, LimitClaim, LimitHeadline, QuotaCap};
 pub(crate) use real_time::{RealTimeClaim, RealTimeHeadline};

@@ -15,6 +15,8 @@ use crate::remedy;
 use crate::report::{Finding, Severity};
 use crate::verdict::{self, Cause, Plight, Waiter};
 
+/// Victim, CPU and wait are recorded; what kept it off is not claimed.
+const BESIDE_ITS_IDLE_CPU: f64 = 0.95;
 /// Report waits beside an idle CPU from this part of the recording up.
 const LEAST_SHARE: f64 = 0.01;
 /// This part of all the task's wait time must have been beside an idle CPU: an idle CPU would not have avoided the rest, and on a
@@ -72,7 +74,7 @@ fn beside_its_own(case: &Case<'_>) -> Option<Finding> {
         period: crate::draft::period(case, &[victim]),
         infers_settings: true,
         remedies: remedy::against_unknown_limit(case, victim),
-        ..Draft::new(KIND, severity, 0.7, headline)
+        ..Draft::new(KIND, severity, BESIDE_ITS_IDLE_CPU, headline)
     };
     Some(draft.finish(case, is_own_idle))
 }

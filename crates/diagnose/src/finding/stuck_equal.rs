@@ -22,6 +22,9 @@ const HELD_BY_ITSELF: Nanos = Nanos::from_millis(200);
 /// Known kernel bugs by which an equal keeps a CPU.
 const BUGS_THAT_LOOK_SO: [&str; 3] = ["reweight-lag", "yield-deadline", "idle-slice"];
 
+/// Confidence without a host snapshot: victim, culprit and lengths are recorded, that their weights are equal is not.
+const BEHIND_AN_EQUAL: f64 = 0.85;
+
 /// What this module finds.
 pub(super) const KIND: FindingKind = FindingKind {
     id: "stuck-equal",
@@ -113,7 +116,7 @@ fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Stuck<'_>>) -> Opti
         also_paid: also.iter().map(|stuck| payer_row(case, stuck.victim, stuck.waits.in_all)).collect(),
         infers_settings: !known,
         remedies: remedy::against_stuck_equal(case, victim, occupant),
-        ..Draft::new(KIND, severity, if known { 0.9 } else { 0.6 }, headline)
+        ..Draft::new(KIND, severity, if known { 0.9 } else { BEHIND_AN_EQUAL }, headline)
     };
     Some(draft.finish(case, |blame| blame.occupant == occupant && is_turn(blame)))
 }

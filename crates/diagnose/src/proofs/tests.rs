@@ -33,7 +33,7 @@ fn finding(remedies: &[&str]) -> Finding {
         "id": "rt-starvation", "severity": "critical", "confidence": 1.0, "sentence": "",
         "victim": { "kind": "kworker", "comm": "v", "tids": [], "tasks": 1, "policy": null, "prio": null, "work": null },
         "culprits": [], "blame": [], "waits": { "count": 0, "total_ns": 0, "max_ns": 0, "p99_ns": 0, "owed_ns": 0 },
-        "cpus": [], "period_ns": null, "price": [], "evidence": [], "worst": [], "losses": [], "remedies": remedies
+        "cpus": [], "period_ns": null, "price": [{ "comm": "fio", "tids": [7], "ns": 1 }], "evidence": [], "worst": [], "losses": [], "remedies": remedies
     });
     serde_json::from_value(json).expect("a finding")
 }
@@ -92,7 +92,7 @@ fn what_is_unclear_or_helped_in_another_case_stays() {
     assert!(!is_offered(std::slice::from_ref(&useless)));
     assert!(is_offered(&[useless.clone(), unclear]));
     assert!(is_offered(&[useless.clone(), helped]));
-    assert!(offered(None, &[useless]).contains("move-intruder: on 6.1 for a kworker: harm, ping.max +30 %"));
+    assert!(offered(None, &[useless]).contains("move-intruder: on 6.1 for a kworker: it got worse, ping.max +30 %"));
 }
 
 #[test]
@@ -105,13 +105,26 @@ fn what_was_useless_for_another_kind_of_victim_is_offered() {
     assert!(offered(Some("6.1.9"), &[for_another]).contains("move-intruder: unknown"));
 }
 
+/// The lab's workers complete what programs wait for.
+#[test]
+fn a_worker_that_nothing_waits_for_has_no_lab_results() {
+    let helped = [proof("move-intruder", "6.1", Answer::Helped, -0.5)];
+    let mut alone = [finding(&["move-intruder"])];
+    alone[0].price.clear();
+    weigh(&mut alone, Some("6.1.9"), &helped);
+    assert_eq!(alone[0].remedies[0].proved, []);
+    assert!(offered(Some("6.1.9"), &helped).contains("move-intruder: on 6.1"));
+}
+
 #[test]
 fn what_could_not_be_taken_back_is_shown_beside_what_was_proved() {
     let of = |note: &str| Proof { note: note.into(), ..proof("fair-server", "6.12", Answer::Helped, -0.5) };
     let shown = |note: &str| Proved::of(&of(note), None).to_string();
     let note =
         "not taken back: /sys/kernel/debug/sched/fair_server/cpu0/runtime: Device or resource busy (os error 16)";
-    assert!(shown(note).ends_with(&format!(", in spike; {note}")), "{}", shown(note));
-    assert!(shown("2 of 3 threads did not appear in the second guest").ends_with(", in spike; made in part there"));
+    let what = note.trim_start_matches("not taken back: ");
+    assert!(shown(note).ends_with(&format!(", in spike; it could not be undone there: {what}")), "{}", shown(note));
+    let part = shown("2 of 3 threads did not appear in the second guest");
+    assert!(part.ends_with(", in spike; only a part of it could be applied there"), "{part}");
     assert_eq!(Proved::of(&of("x"), None).note, "x", "JSON has every note");
 }

@@ -10,6 +10,7 @@ use super::threads::{Members, members};
 use super::{Draft, advice, kind};
 use crate::case::Case;
 use crate::report::Remedy;
+use crate::words;
 
 /// A command that prints the weight of the top-level group of a task.
 pub(crate) fn read_weight_command(case: &Case<'_>, actor: ActorId) -> String {
@@ -92,13 +93,13 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
         return None;
     }
     let what = match &light {
-        Some(light) if old <= target => format!("Raise the weight of {}", light.group.path.escape_debug()),
-        _ => format!("Lower the weight of {}", heavy.group.path.escape_debug()),
+        Some(light) if old <= target => format!("Raise the weight of {}", words::place(&light.group.path)),
+        _ => format!("Lower the weight of {}", words::place(&heavy.group.path)),
     };
     let beside = match (&light, of_light) {
         (Some(light), Some(weight)) => {
             let weight = if light.group.idle { "cpu.idle 1".to_owned() } else { weight.to_string() };
-            format!("{} with that of {} ({weight}).", case.name(victim), light.group.path.escape_debug())
+            format!("{} with that of {} ({weight}).", case.name(victim), words::place(&light.group.path))
         }
         _ if case.is_kernel_thread(victim) => format!("kernel threads in the root group weigh {normal}."),
         _ => format!("{} by itself, as {normal} does.", case.name(victim)),
@@ -189,7 +190,7 @@ pub(super) fn raise_limit(case: &Case<'_>, path: &str) -> Option<Remedy> {
             id: kind::RAISE_LIMIT,
             text: format!(
                 "Double the CPU limit of {} to {quota} µs of each {} µs: it is {} µs now.",
-                place.group.path.escape_debug(),
+                words::place(&place.group.path),
                 limit.period_us,
                 limit.quota_us
             ),

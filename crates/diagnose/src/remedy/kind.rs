@@ -40,42 +40,42 @@ macro_rules! remedies {
 remedies! {
     LOWER_GROUP_WEIGHT = "lower-group-weight": "gives a heavy cgroup the weight of the group that it competes with";
     RAISE_GROUP_WEIGHT = "raise-group-weight": "gives a light cgroup the weight of the group that it competes with";
-    BATCH_WAKEE = "batch-wakee": "makes a woken task wait for its turn (SCHED_BATCH)";
-    RAISE_WORKER = "raise-worker": "gives a kernel worker the smallest nice that weighs as much as what outweighs it";
-    RAISE_VICTIM = "raise-victim": "gives a program the smallest nice that weighs as much as what outweighs it";
+    BATCH_WAKEE = "batch-wakee": "stops a woken task from preempting others (SCHED_BATCH)";
+    RAISE_WORKER = "raise-worker": "gives a kernel worker the nice value at which its weight is as large as that of the culprit";
+    RAISE_VICTIM = "raise-victim": "gives a program the nice value at which its weight is as large as that of the culprit";
     WORKER_TO_RT = "worker-to-rt": "makes a kernel worker real-time at the lowest priority";
-    OCCUPANT_TO_NICE_0 = "occupant-to-nice-0": "takes the negative nice of a task that outweighs others";
-    SESSION_TO_NICE_0 = "session-to-nice-0": "takes the negative nice of a session (autogroup) that outweighs others";
-    WAKEUP_GRANULARITY = "wakeup-granularity": "lets a running task go on for longer before a woken one takes its CPU";
+    OCCUPANT_TO_NICE_0 = "occupant-to-nice-0": "sets a task of negative nice back to nice 0";
+    SESSION_TO_NICE_0 = "session-to-nice-0": "sets a session (autogroup) of negative nice back to nice 0";
+    WAKEUP_GRANULARITY = "wakeup-granularity": "lets a running task run for longer before a woken one preempts it";
     BASE_SLICE = "base-slice": "makes the slices of the fair class longer";
     NO_WAKEUP_PREEMPTION = "no-wakeup-preemption": "turns wakeup preemption off for the whole machine",
         on_request: "every woken task of the machine waits for the slice of the running one";
     INLINE_COMPLETION = "inline-completion": "a kernel that completes overwrites without a worker";
     UPDATE_KERNEL = "update-kernel": "a kernel without a known bug of the scheduler";
-    MOVE_INTRUDER = "move-intruder": "keeps a real-time task off the CPU that the victim cannot leave";
-    RESET_ON_FORK = "reset-on-fork": "lets the children of a real-time program start as ordinary tasks";
-    CREATOR_TO_FAIR = "creator-to-fair": "lets what starts real-time tasks that come and go start ordinary ones";
-    INTRUDER_TO_FAIR = "intruder-to-fair": "makes a real-time task an ordinary one with a high weight";
-    VICTIM_ABOVE_INTRUDER = "victim-above-intruder": "gives a kernel thread a higher real-time priority than the intruder";
-    LOWER_INTRUDER = "lower-intruder": "gives a real-time intruder a priority below that of its real-time victim";
-    RAISE_REAL_TIME_VICTIM = "raise-real-time-victim": "gives a real-time victim a priority above that of the intruder";
-    MOVE_OCCUPANT = "move-occupant": "keeps a task that does not leave, or is not preempted, off the CPU of the one that waits";
+    MOVE_INTRUDER = "move-intruder": "keeps a real-time culprit off the CPU that the victim cannot leave";
+    RESET_ON_FORK = "reset-on-fork": "lets the children of a real-time program start as normal tasks";
+    CREATOR_TO_FAIR = "creator-to-fair": "makes a program that starts short real-time tasks start normal ones";
+    INTRUDER_TO_FAIR = "intruder-to-fair": "makes a real-time culprit a normal task with a high weight";
+    VICTIM_ABOVE_INTRUDER = "victim-above-intruder": "gives a kernel thread a higher real-time priority than the culprit";
+    LOWER_INTRUDER = "lower-intruder": "gives a real-time culprit a priority below that of its victim";
+    RAISE_REAL_TIME_VICTIM = "raise-real-time-victim": "gives a real-time victim a priority above that of the culprit";
+    MOVE_OCCUPANT = "move-occupant": "keeps a culprit that is not preempted off the CPU of the victim";
     PREEMPT_FULL = "preempt-full": "lets the kernel be preempted nearly everywhere (preempt=full)",
         on_request: "it changes how the whole machine switches tasks";
     PREEMPT_RT = "preempt-rt": "a kernel that can be preempted everywhere (PREEMPT_RT)";
     THREADED_NAPI = "threaded-napi": "receives packets in threads with a policy of their own instead of in softirqs";
     DELIVER_ELSEWHERE = "deliver-elsewhere": "has packets of this host's own programs delivered by other CPUs (RPS)";
-    FAIR_SERVER = "fair-server": "gives starved fair tasks a part of each second (6.12 and later)";
-    LESS_DEADLINE_RUNTIME = "less-deadline-runtime": "gives a deadline task half of its runtime in each period";
+    FAIR_SERVER = "fair-server": "reserves a part of each second for starved fair tasks (6.12 and later)";
+    LESS_DEADLINE_RUNTIME = "less-deadline-runtime": "halves the runtime of a deadline task";
     LEAVE_ROOM = "leave-room": "a real-time program that leaves time to others";
     NO_RT_THROTTLING = "no-rt-throttling": "lifts the limit on real-time tasks (before 6.12)",
         on_request: "a real-time task that never sleeps can then hang the machine";
-    NO_FAIR_SERVER = "no-fair-server": "takes away what the fair server gives to fair tasks (6.12 and later)",
+    NO_FAIR_SERVER = "no-fair-server": "turns the fair server off, which reserves time for fair tasks (6.12 and later)",
         on_request: "a real-time task that never sleeps can then hang the machine";
-    MORE_DEADLINE_RUNTIME = "more-deadline-runtime": "gives a deadline task half as much runtime again in each period";
+    MORE_DEADLINE_RUNTIME = "more-deadline-runtime": "raises the runtime of a deadline task by half";
     RT_THROTTLING = "rt-throttling": "limits real-time tasks to 95 % of each second (before 6.12)";
-    RAISE_BYSTANDER = "raise-bystander": "gives more weight to a task that waits behind a crowd",
-        on_request: "it favours one task, and the storm itself goes on";
+    RAISE_BYSTANDER = "raise-bystander": "gives more weight to a task that waits behind many woken threads",
+        on_request: "it favours one task; the wakeups stay as many";
     FEWER_THREADS = "fewer-threads": "a smaller pool of threads";
     GATE_WAKEUPS = "gate-wakeups": "a dispatcher that counts threads that were woken and do not run yet";
     NFSD_LIFO = "nfsd-lifo": "a kernel that wakes one thread of knfsd at a time (6.7 and later)";

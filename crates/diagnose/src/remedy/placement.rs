@@ -121,7 +121,7 @@ pub(super) fn move_occupant(case: &Case<'_>, occupant: ActorId, victim: ActorId)
             id: kind::MOVE_OCCUPANT,
             text: format!("Keep {} off the CPUs on which {} waits.", case.name(occupant), case.name(victim)),
             changes: onto(case, &[occupant], free)?,
-            risk: "Its new CPUs get its load, and who else is there waits for it.",
+            risk: "Its new CPUs get its load. Threads there wait for it.",
             valid_on: "all kernels".into(),
         }
         .done(),
@@ -139,7 +139,7 @@ pub(super) fn move_victim_from(case: &Case<'_>, victim: ActorId, occupant: Actor
             id: kind::MOVE_VICTIM,
             text: format!("Run {} on CPUs that {} does not use.", case.name(victim), case.name(occupant)),
             changes: onto(case, &[victim], free)?,
-            risk: "Fewer CPUs for it; who is on those waits for it.",
+            risk: "It has fewer CPUs. Threads there wait for it.",
             valid_on: "all kernels".into(),
         }
         .done(),
@@ -157,7 +157,7 @@ pub(super) fn move_victim(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
             id: kind::MOVE_VICTIM,
             text: format!("Keep {} on CPUs where these interrupts are not served.", case.name(victim)),
             changes: onto(case, &[victim], free)?,
-            risk: "Fewer CPUs for it, and none of the cache that the interrupt has warmed.",
+            risk: "It has fewer CPUs, and finds its data in another CPU's cache.",
             valid_on: "all kernels".into(),
         }
         .done(),
@@ -184,7 +184,7 @@ pub(super) fn move_interrupts(case: &Case<'_>, victim: ActorId, sources: &[Actor
             id: kind::MOVE_INTERRUPT,
             text: format!("Serve interrupt {irq} on other CPUs than those that {} uses.", case.name(victim)),
             changes: vec![Change::of_interrupt(irq, &free, handlers).from(old)],
-            risk: "irqbalance moves it back unless it is told not to (--banirq); per-queue interrupts of NVMe are managed \
+            risk: "irqbalance moves it back without --banirq; per-queue interrupts of NVMe are managed \
                    by the kernel and refuse (EIO).",
             valid_on: "all kernels".into(),
         }

@@ -25,7 +25,7 @@ pub(super) fn raise_bystander(case: &Case<'_>, bystander: ActorId) -> Option<Rem
                 case.name(bystander)
             ),
             changes: for_all(case, &[bystander], &Value::Nice(raised), |id, tid| nice_before(case, id, tid))?,
-            risk: "Low while it runs for little; the storm itself goes on.",
+            risk: "Low while the task runs little. The wakeups stay as many.",
             valid_on: "all kernels, if both are in the same cgroup".into(),
         }
         .done(),
@@ -93,7 +93,7 @@ pub(super) fn fewer_tasks(case: &Case<'_>) -> Remedy {
             case.world.cpus
         ),
         changes: advice(),
-        risk: "What is not started waits outside.",
+        risk: "Jobs that are not started yet wait longer.",
         valid_on: "whatever starts them".into(),
     }
     .done()

@@ -94,7 +94,7 @@ pub(super) fn none(case: &Case<'_>) -> Option<Remedy> {
             id: kind::NO_WAKEUP_PREEMPTION,
             text: format!("Turn wakeup preemption off for the whole machine{lazy}."),
             changes: vec![turn_off(FEATURE, known)],
-            risk: "Every woken task waits for the running one's slice: bad for anything interactive. To try, not to keep.",
+            risk: "Every woken task waits for the running one's slice: bad for anything interactive. For a test only.",
             valid_on: "a kernel with writable debugfs".into(),
         }
         .done(),

@@ -145,7 +145,7 @@ pub(super) fn below_victim(case: &Case<'_>, victims: &[ActorId], intruder: &[Act
                 case.name(*victims.first()?)
             ),
             changes: for_all(case, &real_time, &lower, |id, tid| class_before(case, id, tid))?,
-            risk: "It is late when the other one runs for long; whatever else is between the two priorities goes before it, too.",
+            risk: "It is late when the other one runs for long. Threads with priorities between the two run before it, too.",
             valid_on: "all kernels; holds until the program sets its own priority again".into(),
         }
         .done(),
@@ -206,7 +206,7 @@ pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) 
             id: kind::VICTIM_ABOVE_INTRUDER,
             text,
             changes: for_all(case, &workers, &fifo, |id, tid| class_before(case, id, tid))?,
-            risk: "Whatever it works on now runs before the real-time task: a flood of packets or completions can hold \
+            risk: "Its work now runs before the real-time task: a flood of packets or completions can hold \
                    that task up.",
             valid_on: if is_rcu(first) {
                 "all kernels; rcutree.kthread_prio= on the kernel's command line makes it last".into()
@@ -347,7 +347,7 @@ fn leave_idle(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     Some(
         Draft {
             id: kind::RAISE_VICTIM,
-            text: format!("Take {} out of SCHED_IDLE: what waits for it waits behind every other task.", case.name(victim)),
+            text: format!("Take {} out of SCHED_IDLE: threads that wait for it wait behind every other task.", case.name(victim)),
             changes: for_all(case, &[victim], &class(SchedPolicy::Other, 0), |id, tid| class_before(case, id, tid))?,
             risk: "Others on its CPU get less. It holds until the program is restarted, and for what it starts from now on.",
             valid_on: "all kernels".into(),
@@ -367,7 +367,7 @@ pub(super) fn real_time_worker(case: &Case<'_>, worker: ActorId) -> Option<Remed
                 case.name(worker)
             ),
             changes: for_all(case, &[worker], &class(SchedPolicy::Fifo, 1), |id, tid| class_before(case, id, tid))?,
-            risk: "A work item that loops takes the CPU from everybody. Holds for this thread only.",
+            risk: "A work item that loops keeps the CPU from all normal threads. It holds for this thread only.",
             valid_on: "all kernels".into(),
         }
         .done(),
@@ -385,7 +385,7 @@ pub(super) fn back_to_normal(case: &Case<'_>, victim: ActorId, occupant: ActorId
             id: kind::OCCUPANT_TO_NICE_0,
             text: format!("{} runs at nice {nice}; at nice 0 it has no more weight than others.", case.name(occupant)),
             changes: for_all(case, &[occupant], &Value::Nice(0), |id, tid| nice_before(case, id, tid))?,
-            risk: "Somebody raised it on purpose.",
+            risk: "The nice value may have been set on purpose.",
             valid_on: "all kernels".into(),
         }
         .done(),

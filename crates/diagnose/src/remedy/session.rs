@@ -29,7 +29,7 @@ pub(super) fn back_to_normal(case: &Case<'_>, victim: ActorId, occupant: ActorId
                 case.name(occupant)
             ),
             changes,
-            risk: "Somebody raised it on purpose, and all programs of the session lose the advantage. It holds until the session ends.",
+            risk: "The nice value may have been set on purpose. All programs of the session lose it. It holds until the session ends.",
             valid_on: "all kernels with autogroup on; to raise it again (undo) takes CAP_SYS_NICE".into(),
         }
         .done(),

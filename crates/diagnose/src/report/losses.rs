@@ -90,7 +90,7 @@ mod tests {
             serde_json::json!({
                 "kind": "not-recorded", "event": "sched_waking", "count": 1,
                 "text": "sched_waking events were not recorded",
-                "hides": "waits after a wakeup, and who woke whom",
+                "hides": "waits after a wakeup, and which thread woke which",
                 "brought_by": { "what": "event", "name": "sched_waking" },
             })
         );

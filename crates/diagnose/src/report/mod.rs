@@ -13,13 +13,15 @@ use unstarve_model::{Nanos, Policy};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
+pub use crate::selected::{Selected, SelectedAs};
+pub use crate::words::place as short_cgroup;
 pub use evidence::{Evidence, EvidenceSource, NextStep};
 pub use fix::{Boot, Fix};
 pub use ids::{FindingId, RemedyId};
 pub use losses::{Missing, in_words};
 pub use unstarve_sched::VictimKind;
-pub(crate) use verdict::worst_at;
-pub use verdict::{Scope, Verdict, verdict};
+pub use verdict::{Scope, Verdict, low_confidence, verdict};
+pub(crate) use verdict::{UNSURE, worst_at};
 
 /// The schema's id.
 pub const SCHEMA: &str = "unstarve.explain/1";
@@ -35,7 +37,11 @@ pub struct Report {
     /// The answer in one sentence or two.
     #[serde(default)]
     pub verdict: Verdict,
-    /// Worst first, at most 64.
+    /// The selected part; absent if the report covers the whole recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub selected: Option<Selected>,
+    /// Worst first, at most 64. With selected tasks: those first in which they are the victim.
     pub findings: Vec<Finding>,
     /// Findings beyond those, none of them worse.
     #[serde(default)]
@@ -157,6 +163,14 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub why: Option<String>,
+    /// Why the confidence is low; absent from 75 % up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub doubt: Option<String>,
+    /// What the selected tasks are in it; absent if all tasks are selected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub selected_as: Option<SelectedAs>,
     /// Who waits.
     pub victim: Victim,
     /// Who ran meanwhile, longest first.
@@ -214,6 +228,11 @@ pub struct Victim {
     pub policy: Option<Policy>,
     /// The kernel's priority.
     pub prio: Option<i32>,
+    /// The policy with its own scale, for people: `FIFO 80`, `RR 10`, `deadline`, `nice 5`; `RT 80` where the recording does not show which
+    /// real-time policy. Absent for normal threads of nice 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub scheduled: Option<String>,
     /// What the worker works on.
     pub work: Option<Work>,
     /// The processes of these threads, where the host snapshot knows them.
@@ -260,6 +279,11 @@ pub struct Culprit {
     pub policy: Option<Policy>,
     /// The kernel's priority.
     pub prio: Option<i32>,
+    /// The policy with its own scale, for people: `FIFO 80`, `RR 10`, `deadline`, `nice 5`; `RT 80` where the recording does not show which
+    /// real-time policy. Absent for normal threads of nice 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub scheduled: Option<String>,
     /// The rule's word.
     #[cfg_attr(feature = "typescript", ts(as = "String"))]
     pub rule: Rule,

@@ -10,8 +10,8 @@ use crate::claim::{Answer, Conclusion, Lead, Reservation};
 const UNKNOWN: f64 = 0.1;
 /// From this confidence up, a finding is stated without reservation, whatever else the recording lacks.
 const SURE: f64 = 0.9;
-/// Below this confidence nothing is critical…
-const UNSURE: f64 = 0.3;
+/// Below this confidence nothing is critical, and the reason is named (`unstarve help confidence`)…
+pub(crate) const UNSURE: f64 = 0.75;
 /// …and below this one nothing is an alarm.
 const BARELY: f64 = 0.1;
 /// A task that waits for this part of the recording hardly runs.
@@ -74,13 +74,17 @@ fn conclude(report: &Report, scope: Scope) -> Conclusion<'_> {
         let is_cut = report.missing.iter().any(|missing| missing.loss.kind == LossKind::Truncated);
         let answer = match scope {
             Scope::Whole => Answer::Healthy { report, unknown: unknown(report) },
-            Scope::Part => Answer::HealthyPart { longest: report.worst_waits.first().map(WorstWait::length) },
+            Scope::Part => Answer::HealthyPart {
+                longest: report.worst_waits.first().map(WorstWait::length),
+                selected: report.selected.as_ref(),
+            },
         };
         return Conclusion { is_cut, invisible, answer };
     };
     let others = report.findings.iter().skip(1).filter(|finding| finding.severity > Severity::Info).count() as u64;
-    let is_unsure = worst.confidence < UNSURE;
-    let lead = match too_little.or_else(|| is_unsure.then_some(Reservation::LessCertain(UNSURE))) {
+    let less_certain = || (worst.confidence < UNSURE).then_some(Reservation::LessCertain(UNSURE));
+    let doubt = || worst.doubt.as_deref().map(Reservation::TooLittle).or_else(less_certain);
+    let lead = match too_little.or_else(doubt) {
         Some(why) if worst.severity < Severity::Critical || worst.confidence < SURE => Lead::Unsure(why),
         _ if worst.severity == Severity::Critical => Lead::Starved,
         _ if hardly_ran(report, worst) && worst.confidence < SURE => Lead::LikelyStarved,
@@ -88,7 +92,17 @@ fn conclude(report: &Report, scope: Scope) -> Conclusion<'_> {
         _ => Lead::NotOutright,
     };
     // With the finding's own sentence: the victim may have had longer waits for other reasons.
-    Conclusion { is_cut: false, invisible, answer: Answer::Found { lead, worst, others } }
+    Conclusion {
+        is_cut: false,
+        invisible,
+        answer: Answer::Found { lead, worst, others, selected: report.selected.as_ref() },
+    }
+}
+
+/// Why a finding of low confidence is not certain: what the recording lacks, else what the finding does.
+pub fn low_confidence<'a>(report: &'a Report, finding: &'a Finding) -> Option<&'a str> {
+    let too_little = report.trace.too_little.as_deref().filter(|_| finding.confidence < SURE);
+    too_little.or(finding.doubt.as_deref())
 }
 
 /// Waits from this length up are mentioned even if nothing can be concluded from them. It is the longest period of fair

@@ -56,12 +56,14 @@ fn by_stem(names: &[String]) -> Vec<String> {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
+        // `load[101, …] (131 threads)`
+        write_tids(f, &self.tids)?;
         match &self.work {
             Some(work) => write!(f, " ({work})")?,
             None if self.tasks > 1 => write!(f, " ({} threads)", self.tasks)?,
             None => {}
         }
-        write_tids(f, &self.tids)
+        Ok(())
     }
 }
 

@@ -5,7 +5,8 @@ use std::fmt;
 use unstarve_model::{Nanos, counted};
 
 use crate::claim::{Answer, Conclusion, Lead, Reservation};
-use crate::report::{Report, Severity, WorstWait};
+use crate::report::{Report, Selected, Severity, WorstWait};
+use crate::words::{before_finding, nobody};
 
 impl fmt::Display for Conclusion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,11 +29,11 @@ impl fmt::Display for Answer<'_> {
                 write!(f, "Too little was recorded for a verdict: {why}.")
             }
             Self::Healthy { report, unknown } => write_healthy(f, report, *unknown),
-            Self::HealthyPart { longest: Some(longest) } => {
-                write!(f, "Nobody is starved in the selected part; the longest wait there took {longest}.")
-            }
-            Self::HealthyPart { longest: None } => f.write_str("Nothing in the selected part has waited."),
-            Self::Found { lead, worst, others } => {
+            Self::HealthyPart { longest, selected } => write_healthy_part(f, *longest, *selected),
+            Self::Found { lead, worst, others, selected } => {
+                if let Some(selected) = selected {
+                    f.write_str(&before_finding(selected, worst.selected_as))?;
+                }
                 if matches!(lead, Lead::Starved) && worst.severity < Severity::Critical {
                     f.write_str("Starved: ")?;
                 }
@@ -76,6 +77,15 @@ fn write_wait(f: &mut fmt::Formatter<'_>, wait: &WorstWait) -> fmt::Result {
         write!(f, ", mostly while {} had its CPU", occupant.comm)?;
     }
     f.write_str(". ")
+}
+
+fn write_healthy_part(f: &mut fmt::Formatter<'_>, longest: Option<Nanos>, selected: Option<&Selected>) -> fmt::Result {
+    match longest {
+        Some(longest) => write!(f, "{}; the longest wait there took {longest}.", nobody(selected))?,
+        None => f.write_str("Nothing in the selected part has waited.")?,
+    }
+    let elsewhere = selected.and_then(|selected| selected.elsewhere.as_ref());
+    elsewhere.map_or(Ok(()), |elsewhere| write!(f, " Elsewhere, {elsewhere}."))
 }
 
 fn write_healthy(f: &mut fmt::Formatter<'_>, report: &Report, unknown: Option<Nanos>) -> fmt::Result {

@@ -43,7 +43,7 @@ impl fmt::Display for CpuClaim {
                 f.write_str("a CPU leaves idle in microseconds, from the deepest states in a few milliseconds")
             }
             Self::IdleCauses => f.write_str(
-                "what may be: a cgroup's CPU limit, sched_ext, real-time throttling, a hypervisor that did not run the CPU, or a \
+                "possible causes: a cgroup's CPU limit, sched_ext, real-time throttling, a hypervisor that did not run the CPU, or a \
                  switch that was not recorded",
             ),
             Self::ShareBesideIdle { share, tick } => {
@@ -66,7 +66,7 @@ impl fmt::Display for CpuClaim {
                  came; other CPUs went on",
             ),
             Self::StopCauses => f.write_str(
-                "what may be: a hypervisor that ran another guest there (steal), firmware (SMI), or a section with interrupts off",
+                "possible causes: a hypervisor that ran another guest there (steal), firmware (SMI), or a section with interrupts off",
             ),
         }
     }

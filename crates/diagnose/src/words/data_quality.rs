@@ -4,7 +4,7 @@ use std::fmt;
 
 use unstarve_model::{counted, grouped};
 
-use crate::claim::{Doubt, Incomplete, SharingClaim};
+use crate::claim::{Doubt, Incomplete, SharingClaim, Uncertain};
 
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,10 +61,28 @@ impl fmt::Display for Incomplete {
                 write!(f, "{} came in another order than that of time", counted(*events, "event"))
             }
             Self::OccupantUnknown { unknown, waited } => {
-                write!(f, "nobody knows who had the CPU in {unknown} of {waited} of waits")
+                write!(f, "for {unknown} of {waited} of waits it is unknown what had the CPU")
             }
             Self::EndsEarly { loss, wait: None } => loss.fmt(f),
             Self::EndsEarly { loss, wait: Some(wait) } => write!(f, "{loss}: {wait}"),
+        }
+    }
+}
+
+impl fmt::Display for Uncertain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inferred { from_settings: true } => {
+                f.write_str("the cause is inferred, because weights and limits were not recorded")
+            }
+            Self::Inferred { from_settings: false } => {
+                f.write_str("the cause is inferred from the lengths of the waits")
+            }
+            Self::OccupantUnknown { unknown, waited } => {
+                write!(f, "for {unknown} of {waited} it is unknown what had the CPU")
+            }
+            Self::Lost(loss) => loss.fmt(f),
+            Self::NotOver => f.write_str("the waits had not ended when the recording ended"),
         }
     }
 }

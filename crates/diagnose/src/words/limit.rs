@@ -4,14 +4,14 @@ use std::fmt;
 
 use unstarve_model::Policy;
 
-use super::Halves;
+use super::{Halves, place};
 use crate::claim::{GroupMembers, LimitClaim, LimitHeadline, QuotaCap};
 
 impl LimitHeadline {
     pub(super) fn in_words(&self) -> Halves {
         match self {
             Self::Group { who, lost, path } => {
-                let path = path.escape_debug();
+                let path = place(path);
                 let (who, at_least) = match who {
                     GroupMembers::OneProgram(who) => (format!("{who} is"), ""),
                     GroupMembers::Programs(who) => (format!("{who} are"), ""),
@@ -64,7 +64,7 @@ impl fmt::Display for LimitClaim {
             Self::UsedMost { most, used, by_others } => {
                 write!(f, "of what its tasks that waited used of the limit, {most} had {used}, the others {by_others}")
             }
-            Self::NoMemberKnown => f.write_str("none of its tasks was there when the host was asked"),
+            Self::NoMemberKnown => f.write_str("none of its tasks existed when the host snapshot was taken"),
             Self::Quota { cap, hidden } => {
                 let hidden = hidden.map(|hidden| {
                     format!("{hidden} of its waits were that limit's, see `throttled`, and are not counted here")
@@ -73,7 +73,7 @@ impl fmt::Display for LimitClaim {
                 f.write_str(&parts.join("; "))
             }
             Self::LowerClassRan(policy) => {
-                f.write_str("tasks of a lower class, or nobody, had its CPU while it was runnable")?;
+                f.write_str("tasks of a lower class, or none, had its CPU while it was runnable")?;
                 let only_limit = if *policy == Policy::Rt { ": no priority allows that, only the limit" } else { "" };
                 f.write_str(only_limit)
             }
@@ -88,22 +88,20 @@ impl fmt::Display for LimitClaim {
             }
             Self::PartOfThat { who, ran } => write!(f, "{who} had {ran} of that"),
             Self::WorksInPieces => {
-                f.write_str("it ends other turns by itself: its work comes in pieces, and a stop delays one")
+                f.write_str("it ends other runs by itself: its work comes in pieces, and a stop delays one")
             }
             Self::RunsWithoutEnd => {
-                f.write_str("it never leaves the CPU by itself: what it does not get is all that others have")
+                f.write_str("it never leaves the CPU by itself: others run only while it is stopped")
             }
             Self::MeanRun(mean) => write!(f, "its runs were {mean} long on average"),
             Self::AskedFor { runtime, period } => write!(f, "it asked for {runtime} of each {period}"),
             Self::RunsSpent { spent, runs } => {
-                write!(f, "{spent} of its {runs} turns ended when that was used up, and it was runnable still")
+                write!(f, "{spent} of its {runs} runs ended when that was used up; it was still runnable")
             }
             Self::RunsEndedEarlier(runs) => {
-                write!(f, "{runs} turns ended earlier: its work comes in pieces, and the stops delay them")
+                write!(f, "{runs} runs ended earlier: its work comes in pieces, and the stops delay them")
             }
-            Self::NoRunEndedEarlier => {
-                f.write_str("it never ended a turn by itself: it computes without end, and its runtime limits it")
-            }
+            Self::NoRunEndedEarlier => f.write_str("it never ended a run by itself: only its runtime limits it"),
         }
     }
 }

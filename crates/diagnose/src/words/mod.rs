@@ -6,7 +6,9 @@ mod cpu;
 mod data_quality;
 mod difference;
 mod limit;
+mod place;
 mod real_time;
+mod selected;
 mod sharing;
 mod switching;
 #[cfg(test)]
@@ -19,6 +21,9 @@ use unstarve_model::Nanos;
 
 use crate::claim::{Claim, CpuHeadline, Headline, LimitHeadline, NeverRan, Share, SwitchingHeadline, Unproved};
 use crate::report::Severity;
+
+pub use place::place;
+pub(crate) use selected::{before_finding, elsewhere, in_part, judged_by_the_whole, nobody, selection, task_pattern};
 
 /// The sentence of a finding. That a victim never ran is more important than the headline.
 pub(crate) fn sentence(never_ran: Option<&NeverRan>, halves: &Halves, unproved: Option<&Unproved>) -> String {

@@ -67,7 +67,7 @@ impl fmt::Display for RealTimeClaim {
             ),
             Self::NotPreempted { high, low, occupant } => {
                 let [high, low] = [high, low].map(|prio| prio.map_or("?".to_owned(), priority));
-                write!(f, "{high} goes before {low} ({occupant}), and did not until that thread left or was preempted")
+                write!(f, "{high} runs before {low} ({occupant}). It waited until that thread left the CPU")
             }
             Self::ShareInWaits { share, waits } => {
                 write!(f, "{share} of the recording, in {waits} waits in all")
@@ -91,8 +91,8 @@ fn priority(prio: Prio) -> String {
 
 fn preempts(mode: PreemptMode) -> &'static str {
     match mode {
-        PreemptMode::None => "preempt=none: only where code gives way",
-        PreemptMode::Voluntary => "preempt=voluntary: only where code gives way",
+        PreemptMode::None => "preempt=none: only where kernel code allows it",
+        PreemptMode::Voluntary => "preempt=voluntary: only where kernel code allows it",
         PreemptMode::Lazy => "preempt=lazy: real-time wakeups at once, fair ones at the tick",
         PreemptMode::Full => "preempt=full: everywhere but in sections with preemption off",
         PreemptMode::Realtime => "PREEMPT_RT: nearly everywhere",

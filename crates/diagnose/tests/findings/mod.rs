@@ -10,6 +10,7 @@ mod placement;
 mod reasons;
 mod remedies;
 mod scene;
+mod selections;
 mod sessions;
 mod sharing;
 mod weight;

@@ -86,7 +86,7 @@ fn who_hardly_ran_is_starved_whatever_it_is_called() {
     let mut report = hog("1", [Some((7, -15)), Some((8, 0))]).explain();
     let span = report.trace.end_ns - report.trace.start_ns;
     let worst = &mut report.findings[0];
-    (worst.severity, worst.confidence, worst.victim.tasks) = (Severity::Warning, 0.57, 1);
+    (worst.severity, worst.confidence, worst.victim.tasks) = (Severity::Warning, 0.8, 1);
     let mut lead = |waited: f64| {
         report.findings[0].waits.total_ns = (span as f64 * waited) as u64;
         let text = verdict(&report, Scope::Whole).text;
@@ -96,6 +96,9 @@ fn who_hardly_ran_is_starved_whatever_it_is_called() {
     assert_eq!(lead(0.95), "Most likely starved:");
     report.findings[0].confidence = 0.95;
     assert!(verdict(&report, Scope::Whole).text.starts_with("Starved: "));
+    report.findings[0].confidence = 0.57;
+    let text = verdict(&report, Scope::Whole).text;
+    assert!(text.starts_with("service ") && text.contains(" Low confidence: "), "{text}");
 }
 
 #[test]
