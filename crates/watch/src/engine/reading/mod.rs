@@ -3,6 +3,7 @@
 mod histogram;
 mod limited_group;
 mod role;
+mod workload;
 
 use serde::Serialize;
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid};
@@ -12,6 +13,7 @@ pub use self::histogram::{Bucket, Histogram};
 pub use self::limited_group::LimitedGroup;
 pub(crate) use self::limited_group::shares;
 pub use self::role::{Role, RoleId, RoleKind, VictimClass};
+pub use self::workload::{Workload, WorkloadSums, Workloads};
 
 /// Sums since the engine started, and the tasks that starve now.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,6 +39,8 @@ pub struct Reading {
     pub oldest: Vec<OldestWait>,
     /// Groups with a CPU quota, as far as they are known, and the kernel's counters of their throttling.
     pub limits: Vec<LimitedGroup>,
+    /// Waits by pod and unit.
+    pub workloads: Workloads,
     /// What could not be observed.
     pub lost: Lost,
     /// The cost of counting.
