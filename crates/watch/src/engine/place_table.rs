@@ -108,7 +108,8 @@ impl PlaceTable {
             self.free_slot(idle, now, changes);
         }
         let is_rested = |freed: Option<Instant>| freed.is_none_or(|freed| now.duration_since(freed) >= RESTS);
-        let number = self.free.pop_front_if(|(_, freed)| is_rested(*freed))?.0;
+        let number = self.free.front().filter(|(_, freed)| is_rested(*freed))?.0;
+        self.free.pop_front();
         let slot = usize::from(number);
         self.given += 1;
         self.base[slot] = counted.get(slot).copied().unwrap_or_default();
