@@ -8,7 +8,6 @@
 mod agent;
 mod engine;
 pub mod episode;
-mod place;
 #[cfg(test)]
 mod testing;
 

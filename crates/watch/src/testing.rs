@@ -7,11 +7,11 @@ use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
 use unstarve_sched::Rule;
 
 use crate::agent::store::{Limits, Store};
+use crate::engine::reading::Place;
 use crate::engine::reading::{
     Blame, Cost, CpuWaits, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits, Workload,
     WorkloadSums, Workloads, is_precedence,
 };
-use crate::place::Place;
 
 /// The time this many milliseconds after the start.
 pub fn at(millis: u64) -> ClockPair {

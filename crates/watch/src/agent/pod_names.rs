@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::place::Place;
+use crate::engine::reading::Place;
 
 /// Maximum entries looked at in a directory.
 const MOST_ENTRIES: usize = 10_000;

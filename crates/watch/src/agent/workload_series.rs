@@ -10,8 +10,8 @@ use std::sync::Arc;
 use unstarve_model::{Nanos, Time};
 
 use super::pod_names::{PodNames, WorkloadName};
+use crate::engine::reading::Place;
 use crate::engine::reading::{Reading, WorkloadSums};
-use crate::place::Place;
 
 /// The worst are found over this time.
 const WINDOW: Nanos = Nanos::from_millis(10_000);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use unstarve_model::Nanos;
 
+use crate::engine::reading::Place;
 use crate::engine::reading::{Workload, WorkloadSums, Workloads};
-use crate::place::Place;
 
 /// The number of tasks of no known workload; and of an idle CPU.
 pub(crate) const ELSEWHERE: u8 = 0;

@@ -10,8 +10,8 @@ use super::ignore_filter::is_below;
 use super::record::{Episode, FirstRemedy, OtherFinding, Party, Seen, Suffered};
 use super::remark::is_remark;
 use super::truncate_path::cut;
+use crate::engine::reading::Place;
 use crate::engine::reading::{Role, RoleKind, TaskId};
-use crate::place::Place;
 
 /// Maximum victims listed in an episode; the rest are counted.
 const MOST_VICTIMS: usize = 16;

@@ -23,7 +23,7 @@ mod trigger;
 mod truncate_path;
 mod verdict;
 
-pub use crate::place::Place;
+pub use crate::engine::reading::Place;
 pub use begun::Begun;
 pub use detect::{Detector, Step};
 pub use headline::Explanation;

@@ -6,7 +6,7 @@ use unstarve_model::WallTime;
 use unstarve_sched::Rule;
 
 use super::trigger::Trigger;
-use crate::place::Place;
+use crate::engine::reading::Place;
 
 /// The id of the schema. Fields are only ever added.
 pub const SCHEMA: &str = "unstarve.watch-episode/1";

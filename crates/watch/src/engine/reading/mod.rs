@@ -2,6 +2,7 @@
 
 mod histogram;
 mod limited_group;
+mod place;
 mod role;
 mod workload;
 
@@ -12,6 +13,7 @@ use unstarve_sched::Rule;
 pub use self::histogram::{Bucket, Histogram};
 pub use self::limited_group::LimitedGroup;
 pub(crate) use self::limited_group::shares;
+pub use self::place::Place;
 pub use self::role::{Role, RoleId, RoleKind, VictimClass};
 pub use self::workload::{Workload, WorkloadSums, Workloads};
 

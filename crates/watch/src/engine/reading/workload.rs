@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unstarve_model::Nanos;
 
-use crate::place::Place;
+use crate::engine::reading::Place;
 
 /// Waits of one workload, each counted when it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

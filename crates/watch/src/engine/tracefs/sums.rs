@@ -14,11 +14,11 @@ use unstarve_timeline::{
 use super::at_once::AtOnce;
 use super::workload_sums::{Occupant, WorkloadTotals};
 use crate::engine::proc::top_of;
+use crate::engine::reading::Place;
 use crate::engine::reading::{OldestWait, RoleId, RoleKind, TaskId, Workloads, is_precedence};
 use crate::engine::role_table::RoleTable;
 use crate::engine::task_lookup::TaskLookup;
 use crate::engine::totals::Totals;
-use crate::place::Place;
 
 /// Maximum tasks whose group is cached.
 const TASKS: usize = 1 << 16;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use unstarve_model::Nanos;
 
+use crate::engine::reading::Place;
 use crate::engine::reading::{Workload, WorkloadSums, Workloads};
-use crate::place::Place;
 
 /// Sums by workload. Once there are [`Workloads::LIMIT`], further ones are in the total alone.
 #[derive(Clone, Debug, Default)]

@@ -17,9 +17,9 @@ use super::hour::hour;
 use super::{Site, metrics};
 use crate::agent::board::Published;
 use crate::agent::store::PAGE;
+use crate::engine::reading::Place;
 use crate::engine::reading::{Reading, Role, RoleKind, TaskId, Workload, WorkloadSums, is_precedence};
 use crate::episode::{Episode, Party, Stage, is_id, of_party};
-use crate::place::Place;
 
 /// The answer to a request.
 #[derive(Debug)]
