@@ -48,6 +48,7 @@ fn reading(ms: u64, lasting: &[(u32, &str, u64)]) -> Reading {
         cpus: Vec::new(),
         real_time: Vec::new(),
         oldest: oldest.collect(),
+        workloads: Default::default(),
         limits: Vec::new(),
         roles,
         lost: Lost::default(),

@@ -20,7 +20,7 @@ pub use agent::{config, control, run, store};
 pub use engine::Ebpf;
 pub use engine::reading::{
     Blame, Bucket, Cost, CpuWaits, Histogram, LimitedGroup, Lost, OldestWait, Quiet, Reading, Role, RoleId, RoleKind,
-    TaskId, VictimClass, Waits, is_precedence,
+    TaskId, VictimClass, Waits, Workload, WorkloadSums, Workloads, is_precedence,
 };
 pub use engine::{
     Engine, EngineError, EngineName, Opened, Options, Recording, SchedstatCheck, TaskMemory, Tracefs, open, waited,

@@ -1,13 +1,16 @@
 //! Synthetic readings for tests.
 
+use std::sync::Arc;
+
 use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
 use unstarve_sched::Rule;
 
 use crate::agent::store::{Limits, Store};
+use crate::engine::reading::Place;
 use crate::engine::reading::{
-    Blame, Cost, CpuWaits, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits,
-    is_precedence,
+    Blame, Cost, CpuWaits, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits, Workload,
+    WorkloadSums, Workloads, is_precedence,
 };
 
 /// The time this many milliseconds after the start.
@@ -55,6 +58,7 @@ pub struct Scene {
     real_time: Vec<Nanos>,
     oldest: Vec<OldestWait>,
     limits: Vec<LimitedGroup>,
+    workloads: Workloads,
 }
 
 impl Scene {
@@ -73,6 +77,7 @@ impl Scene {
             real_time: Vec::new(),
             oldest: Vec::new(),
             limits: Vec::new(),
+            workloads: Workloads::default(),
         }
     }
 
@@ -164,6 +169,28 @@ impl Scene {
         self
     }
 
+    /// Threads of a cgroup waited while those of another one had the CPU.
+    pub fn workloads(mut self, victim: &str, culprit: &str, ns: u64) -> Scene {
+        let ns = Nanos(ns);
+        let (waited, kept) = (
+            WorkloadSums { waited: ns, behind: ns, ..Default::default() },
+            WorkloadSums { kept: ns, ..Default::default() },
+        );
+        for (path, sums) in [(victim, waited), (culprit, kept)] {
+            self.workloads.total.add(&sums);
+            let place = Place::of(path);
+            let is_it = |workload: &&mut Workload| *workload.place == place;
+            match self.workloads.each.iter_mut().find(is_it) {
+                Some(workload) => workload.sums.add(&sums),
+                None => {
+                    let number = self.workloads.each.len() as u64 + 1;
+                    self.workloads.each.push(Workload { place: Arc::new(place), number, sums });
+                }
+            }
+        }
+        self
+    }
+
     /// A wait ends.
     pub fn wait(mut self, victim: &str, ns: u64) -> Scene {
         let id = self.id(victim).index();
@@ -215,6 +242,7 @@ impl Scene {
             real_time: if self.real_time.is_empty() { self.implied.clone() } else { self.real_time.clone() },
             oldest: self.oldest.clone(),
             limits: self.limits.iter().map(read).collect(),
+            workloads: self.workloads.clone(),
             lost: Lost::default(),
             cost: Cost { programs: Some(Nanos(5)), runs: Some(1), process: Nanos(7) },
         }

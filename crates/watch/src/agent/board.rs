@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use unstarve_model::WallTime;
+use unstarve_model::{Nanos, WallTime};
 
 use super::history::History;
 use super::series::Admitted;
 use crate::agent::config::Address;
 use crate::agent::store::{Kept, Store};
+use crate::agent::workload_series::WorkloadRows;
 use crate::engine::reading::Reading;
 use crate::episode::Episode;
 
@@ -35,6 +36,8 @@ pub struct Published {
     pub counts: Counts,
     /// Combinations that have series of their own in the metrics.
     pub admitted: Arc<Admitted>,
+    /// Waits by pod and unit.
+    pub workloads: Arc<WorkloadRows>,
     /// Where metrics and the page are served, with the real port instead of 0.
     pub listening: Option<Address>,
     /// The state of the flight recorder.
@@ -148,6 +151,23 @@ impl Board {
     }
 }
 
+/// Episodes that began longer ago are in no metric that names them.
+const NAMED_FOR: Nanos = Nanos::from_millis(900_000);
+
+/// The latest episode of each rule by which one began lately, newest first.
+pub(crate) fn last_by_rule(published: &Published) -> VecDeque<Arc<Episode>> {
+    let Some(reading) = &published.reading else { return VecDeque::new() };
+    let mut rules = Vec::new();
+    let is_recent = |episode: &&Arc<Episode>| reading.at.wall.0.saturating_sub(episode.at_ns) < NAMED_FOR.0;
+    let is_last = |episode: &&Arc<Episode>| -> bool {
+        let rule = episode.began_by();
+        let is_first = rule.is_some() && !rules.contains(&rule);
+        rules.push(rule);
+        is_first
+    };
+    published.episodes.iter().filter(is_recent).filter(is_last).cloned().collect()
+}
+
 /// Five seconds of readings.
 const EARLIER: usize = 20;
 
@@ -163,9 +183,21 @@ impl Published {
     /// The part of the state that is pushed. It can wait in a queue for long, so it has no history.
     pub(crate) fn to_push(&self) -> Published {
         let (reading, admitted) = (self.reading.clone(), Arc::clone(&self.admitted));
+        let (workloads, episodes) = (Arc::clone(&self.workloads), last_by_rule(self));
         let (counts, recorder) = (self.counts.clone(), self.recorder.clone());
         let (engine, started, problems) = (self.engine, self.started, self.problems.clone());
-        Published { engine, started, reading, admitted, counts, recorder, problems, ..Published::default() }
+        Published {
+            engine,
+            started,
+            reading,
+            admitted,
+            workloads,
+            episodes,
+            counts,
+            recorder,
+            problems,
+            ..Published::default()
+        }
     }
 
     /// Inserts an episode into the list by time, replacing its earlier record.

@@ -22,6 +22,10 @@
 #define ROLES 32
 #define BANDS 4
 #define QUEUES (ROLES * BANDS)
+/* `PlaceTable::LIMIT` of place_table.rs: pods and units by number. */
+#define PLACES 256
+/* Runs by place that a CPU remembers. */
+#define RUNS 32
 /* `Histogram::STEPS` of histogram.rs. */
 #define STEPS 106
 #define WORDS (ROLES / 8)
@@ -45,6 +49,9 @@ enum role {
 /* Real-time and deadline tasks; others by their nice value: below 0, 0, above 0. */
 enum band { FIRST, HEAVY, PLAIN, LIGHT };
 
+/* Places that are no pod and no unit: kernel threads, and groups that user space has given no number; and an idle CPU. */
+enum place { ELSEWHERE, NOBODY };
+
 enum state { NEVER_SEEN, SLEEPING, WAITING, RUNNING };
 enum came { WOKEN, PREEMPTED };
 
@@ -67,7 +74,9 @@ struct task {
 	/* What it is, and, of a worker, what its work makes of it. */
 	u8 role;
 	u8 work;
-	u8 pad[3];
+	/* The number of its pod or unit. */
+	u8 place;
+	u8 pad[2];
 };
 
 struct note {
@@ -102,6 +111,17 @@ struct row {
 	u64 pad[5];
 };
 
+/*
+ * Waits by pod or unit, each counted when it ends. What a place waited behind others is in `behind`, and the same time in `kept` of those others, so that
+ * over all places both have one sum. Behind whom a task waited before it was moved here, or more than RUNS runs ago, is not known: ELSEWHERE.
+ */
+struct place_sums {
+	u64 waited;
+	u64 behind;
+	u64 idle;
+	u64 kept;
+};
+
 struct cpu {
 	/* Odd while it is written. */
 	u64 sequence;
@@ -127,7 +147,9 @@ struct cpu {
 	u8 active[QUEUES];
 	/* Who has the CPU was not found when it took it: it may be in a queue still. */
 	u8 doubtful;
-	u8 pad_active[2];
+	/* The pod or unit of who has the CPU. */
+	u8 place;
+	u8 pad_active[1];
 	u64 missing;
 	u64 disbelieved;
 	/* What its runqueue's clock needs to be the monotonic one, and both when that was found. */
@@ -142,8 +164,13 @@ struct cpu {
 	u64 marks[WORDS] __attribute__((aligned(64)));
 	/* As they were when they were last looked at, by the CPU itself. */
 	u64 seen_marks[WORDS];
-	u64 pad_pages[472];
+	/* Who had the CPU lately: the end of each run in ns, and in the low byte its place. Runs of one place in a row are one. */
+	u64 runs[RUNS];
+	u32 last_run;
+	u32 pad_run;
+	u64 pad_pages[439];
 	struct row rows[ROLES];
+	struct place_sums places[PLACES];
 };
 /* User space maps one CPU's at a time. */
 _Static_assert(sizeof(struct cpu) % 4096 == 0, "whole pages");

@@ -262,6 +262,71 @@ static __always_inline void account(struct cpu *c, u32 cpu, u64 now, enum manner
 	charge(c, 0, now, manner);
 }
 
+/* The place that had this CPU until `now` gives it away. */
+static __always_inline void end_run(struct cpu *c, u64 now, u32 place)
+{
+	u64 *last = &c->runs[c->last_run & (RUNS - 1)];
+
+	if ((*last & (PLACES - 1)) != place)
+		last = &c->runs[++c->last_run & (RUNS - 1)];
+	*last = now * PLACES | place;
+}
+
+static __always_inline void kept_by(struct cpu *c, struct place_sums *victim, u32 of, u32 by, u64 ns)
+{
+	if (by == NOBODY) {
+		victim->idle += ns;
+	} else if (by != of || by == ELSEWHERE) {
+		victim->behind += ns;
+		c->places[bounded(by, PLACES - 1)].kept += ns;
+	}
+}
+
+/* A wait of a place ends that was behind more than one run: `since` it came to this CPU. */
+__noinline int kept_by_runs(u32 cpu, u32 of, u64 since, u64 end)
+{
+	struct cpu *c = cpu_of(cpu);
+	struct place_sums *victim;
+	u64 run, from, to = end;
+	u32 i;
+
+	if (!c)
+		return 0;
+	victim = &c->places[bounded(of, PLACES - 1)];
+	for (i = 0; i < RUNS - 1; i++) {
+		run = c->runs[(c->last_run - i) & (RUNS - 1)];
+		from = c->runs[(c->last_run - i - 1) & (RUNS - 1)] / PLACES;
+		if (from < since)
+			from = since;
+		if (from < to) {
+			kept_by(c, victim, of, run & (PLACES - 1), to - from);
+			to = from;
+		}
+		if (to <= since)
+			return 0;
+	}
+	kept_by(c, victim, of, ELSEWHERE, to - since);
+	return 0;
+}
+
+/* The task that waited takes this CPU; whose run ended is noted already. */
+static __always_inline void count_place(struct cpu *c, struct task *it, u32 cpu, u64 end)
+{
+	u64 last = c->runs[c->last_run & (RUNS - 1)], since = it->cpu == cpu ? it->since : end;
+	u64 began = c->runs[(c->last_run - 1) & (RUNS - 1)] / PLACES;
+	struct place_sums *victim = &c->places[it->place];
+
+	victim->waited += end - it->start;
+	if (since > end)
+		since = end;
+	if (since > it->start)
+		kept_by(c, victim, it->place, ELSEWHERE, since - it->start);
+	if (since >= began)
+		kept_by(c, victim, it->place, last & (PLACES - 1), end - since);
+	else
+		kept_by_runs(cpu, it->place, since, end);
+}
+
 /* A task comes to its queue, or goes: `now` and `unit`, or less than nothing of both. */
 static __always_inline void change(struct queue *q, bool is_own, u64 unit, u64 moment)
 {

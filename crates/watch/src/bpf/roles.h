@@ -21,6 +21,22 @@ struct {
 	__type(value, u32);
 } functions SEC(".maps");
 
+/* Numbers of pods and units by the id of a group at any depth; several groups can be of one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, u32);
+} places SEC(".maps");
+
+/* Groups that have no entry in `places`, each with a task of it: user space reads its path, and empties this. What finds no room comes again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, u64);
+	__type(value, u32);
+} unplaced SEC(".maps");
+
 /* The first bytes of a name as a number. */
 static __always_inline u64 word(const char *text, u32 length)
 {
@@ -52,15 +68,18 @@ static __always_inline u32 kernel_role(u64 name)
 	return KERNEL;
 }
 
+static __always_inline struct cgroup *own_group(struct task_struct *task)
+{
+	if (is_unified)
+		return BPF_CORE_READ(task, cgroups, dfl_cgrp);
+	return BPF_CORE_READ(task, sched_task_group, css.cgroup);
+}
+
 static __always_inline u64 group_of(struct task_struct *task)
 {
-	struct cgroup *group, *top;
+	struct cgroup *group = own_group(task), *top;
 	u64 id;
 
-	if (is_unified)
-		group = BPF_CORE_READ(task, cgroups, dfl_cgrp);
-	else
-		group = BPF_CORE_READ(task, sched_task_group, css.cgroup);
 	if (!group || BPF_CORE_READ(group, level) < 1)
 		return 0;
 	if (bpf_core_field_exists(struct cgroup___6_1, ancestors)) {
@@ -90,6 +109,27 @@ static __noinline u32 classify(struct task_struct *task)
 	return role ? *role : OTHER;
 }
 
+/* The pod or unit of a task, as slow as `classify` and done with it. */
+static __noinline u32 locate(struct task_struct *task)
+{
+	struct cgroup *group;
+	u32 *place, tid;
+	u64 id;
+
+	if (BPF_CORE_READ(task, flags) & PF_KTHREAD)
+		return ELSEWHERE;
+	group = own_group(task);
+	if (!group || BPF_CORE_READ(group, level) < 1)
+		return ELSEWHERE;
+	id = BPF_CORE_READ(group, kn, id);
+	place = bpf_map_lookup_elem(&places, &id);
+	if (place)
+		return *place;
+	tid = BPF_CORE_READ(task, pid);
+	bpf_map_update_elem(&unplaced, &id, &tid, BPF_NOEXIST);
+	return ELSEWHERE;
+}
+
 static __always_inline u32 role_of(struct task_struct *task, struct task *it)
 {
 	u64 css = (u64)task->cgroups;
@@ -100,6 +140,7 @@ static __always_inline u32 role_of(struct task_struct *task, struct task *it)
 		it->css = css;
 		it->prio = prio;
 		it->role = classify(task);
+		it->place = locate(task);
 	}
 	return (it->work ? it->work : it->role) & (ROLES - 1);
 }

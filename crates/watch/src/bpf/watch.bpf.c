@@ -61,11 +61,13 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 		c->doubtful = 1;
 		c->victim = 0;
 		c->role = classify(next);
+		c->place = ELSEWHERE;
 		return;
 	}
 	if (it->state == WAITING) {
 		end = now > it->since ? now : it->since;
 		take_here(c, it, cpu, end);
+		count_place(c, it, cpu, end);
 		sums = &c->rows[it->queue / BANDS & (ROLES - 1)].sums;
 		at = bounded(step(end - it->start), 127);
 		if (at < STEPS)
@@ -75,6 +77,7 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 	if (!keeps)
 		c->victim = 0;
 	c->role = role_of(next, it);
+	c->place = it->place;
 	it->state = RUNNING;
 }
 
@@ -106,6 +109,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	pass(c, now);
 	if (!as_thought)
 		c->missing++;
+	end_run(c, now, as_thought ? c->place : ELSEWHERE);
 	c->victim = 0;
 	if (it) {
 		it->state = SLEEPING;
@@ -124,6 +128,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	} else {
 		c->victim = 0;
 		c->role = IDLE;
+		c->place = NOBODY;
 		c->rank = 0;
 	}
 	c->run_start = now;
@@ -293,6 +298,7 @@ int poke(void *context)
 		c->run_start = now;
 		c->run_turn = turn_of(c);
 		c->role = c->tid ? classify(task) : IDLE;
+		c->place = c->tid ? ELSEWHERE : NOBODY;
 		rate(c, task);
 	} else if (c->role != IDLE) {
 		/* What is waited while the CPU is idle counts when a switch confirms that it was. */

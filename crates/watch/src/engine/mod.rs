@@ -10,6 +10,7 @@ mod limits;
 #[cfg(feature = "bpf")]
 mod lockdown;
 mod open;
+mod place_table;
 mod proc;
 pub mod reading;
 mod recording;

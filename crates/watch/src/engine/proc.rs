@@ -48,20 +48,24 @@ pub(crate) fn process_of(tid: Tid) -> Option<Tid> {
     line.trim().parse().ok().map(Tid)
 }
 
-/// The path of the task's top-level cgroup in the hierarchy with the cpu controller; `None` in the root.
-pub(crate) fn top_group(tid: Tid, unified: bool) -> Option<String> {
+/// The path of the task's cgroup in the hierarchy with the cpu controller; `None` if the task has ended.
+pub(crate) fn group(tid: Tid, unified: bool) -> Option<String> {
     let text = fs::read(format!("/proc/{tid}/cgroup")).ok()?;
-    top_of(&whole_cgroups(String::from_utf8_lossy(&text).into_owned()), unified)
+    group_of(&whole_cgroups(String::from_utf8_lossy(&text).into_owned()), unified).map(str::to_owned)
 }
 
 /// Parses lines such as `7:cpu,cpuacct:/user.slice/a` (v1) or `0::/user.slice/a` (v2).
-fn top_of(text: &str, unified: bool) -> Option<String> {
-    let path = text.lines().find_map(|line| {
+fn group_of(text: &str, unified: bool) -> Option<&str> {
+    text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
         let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
         let is_meant = if unified { number == "0" } else { controllers.split(',').any(|one| one == "cpu") };
         is_meant.then_some(path)
-    })?;
+    })
+}
+
+/// The top-level cgroup of a path; `None` of the root.
+pub(crate) fn top_of(path: &str) -> Option<String> {
     let top = path.strip_prefix('/')?.split('/').next()?;
     (!top.is_empty()).then(|| format!("/{top}"))
 }
@@ -95,8 +99,10 @@ mod tests {
     #[test]
     fn the_top_level_group_is_the_first_part_of_the_path() {
         let text = "12:cpuacct:/a\n7:cpu,x:/b:c/d\n0::/e.slice/f\n";
-        assert_eq!(top_of(text, false).as_deref(), Some("/b:c"));
-        assert_eq!(top_of(text, true).as_deref(), Some("/e.slice"));
-        assert_eq!(top_of("0::/\n", true), None);
+        let top = |text: &str, unified| group_of(text, unified).and_then(top_of);
+        assert_eq!(group_of(text, false), Some("/b:c/d"));
+        assert_eq!(top(text, false).as_deref(), Some("/b:c"));
+        assert_eq!(top(text, true).as_deref(), Some("/e.slice"));
+        assert_eq!(top("0::/\n", true), None);
     }
 }

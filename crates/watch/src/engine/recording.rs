@@ -124,14 +124,14 @@ impl Engine for Recording {
         let since = *self.began.get_or_insert(at);
         let mut lasting = Lasting::of(&mut self.sums, self.oldest_from);
         self.timeline.so_far(Nanos::ZERO, |_, _| true, &mut lasting);
-        let (mut totals, oldest) = lasting.finish(&self.timeline);
+        let (mut totals, workloads, oldest) = lasting.finish(&self.timeline);
         let limits = self.limits.at(self.start(), now, &self.roles);
         self.stops.settle(&mut totals, &limits);
         let (roles, blame, waits) = self.roles.report(&totals);
         let (cpus, real_time) = (totals.cpus(), totals.real_time());
         let lost = Lost { groups_in_other: self.roles.without_id, ..Lost::default() };
         let cost = Cost::default();
-        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, lost, cost }
+        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, workloads, lost, cost }
             .without_occupant(Tid(0)))
     }
 }

@@ -11,8 +11,8 @@ use crate::engine::proc;
 
 /// Looks up properties of tasks.
 pub(crate) trait TaskLookup: Send {
-    /// The path of the task's top-level cgroup; `None` in the root, or if it is unknown.
-    fn top_group(&self, tid: Tid) -> Option<String>;
+    /// The path of the task's cgroup; `None` if it is unknown.
+    fn group(&self, tid: Tid) -> Option<String>;
 
     /// The process of a thread; `None` if the thread has ended.
     fn process_of(&self, tid: Tid) -> Option<Tid>;
@@ -32,8 +32,8 @@ pub(crate) struct HostTasks {
 }
 
 impl TaskLookup for HostTasks {
-    fn top_group(&self, tid: Tid) -> Option<String> {
-        proc::top_group(tid, self.unified)
+    fn group(&self, tid: Tid) -> Option<String> {
+        proc::group(tid, self.unified)
     }
 
     fn process_of(&self, tid: Tid) -> Option<Tid> {
@@ -69,9 +69,8 @@ impl RecordedTasks {
 }
 
 impl TaskLookup for RecordedTasks {
-    fn top_group(&self, tid: Tid) -> Option<String> {
-        let name = self.0.as_ref()?.cgroup_of(tid)?.strip_prefix('/')?.split('/').next()?;
-        (!name.is_empty()).then(|| format!("/{name}"))
+    fn group(&self, tid: Tid) -> Option<String> {
+        self.0.as_ref()?.cgroup_of(tid).map(str::to_owned)
     }
 
     fn process_of(&self, tid: Tid) -> Option<Tid> {

@@ -2,6 +2,7 @@
 
 mod at_once;
 mod sums;
+mod workload_sums;
 
 use unstarve_model::{Batch, ClockPair, Nanos, Time};
 use unstarve_record::{BufferSize, Live};
@@ -119,7 +120,7 @@ impl Engine for Tracefs {
         };
         self.timeline.so_far(Nanos::ZERO, believes, &mut lasting);
         self.disproved += disproved.get();
-        let (mut totals, oldest) = lasting.finish(&self.timeline);
+        let (mut totals, workloads, oldest) = lasting.finish(&self.timeline);
         let limits = self.limits.as_mut().map(|limits| limits.settle(&mut totals, &self.roles)).unwrap_or_default();
         let (roles, blame, waits) = self.roles.report(&totals);
         let (cpus, real_time) = (totals.cpus(), totals.real_time());
@@ -143,6 +144,6 @@ impl Engine for Tracefs {
             wall: unstarve_model::WallTime(wall.wall.0.saturating_sub(behind.0)),
         };
         let since = self.since;
-        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, lost, cost })
+        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, workloads, lost, cost })
     }
 }

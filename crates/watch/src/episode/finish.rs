@@ -1,16 +1,16 @@
 //! Combines what `explain` found in an episode's trace with what the counters showed.
 
-use unstarve_diagnose::report::{Culprit, Finding, Victim, WorstWait};
+use unstarve_diagnose::report::{Culprit, Finding, Victim, VictimKind, WorstWait};
 use unstarve_model::Nanos;
 use unstarve_sched::Rule;
 
 use super::begun::Begun;
 use super::headline::{Choice, Explanation, Fit, is_about, is_by_limit, may_be_of};
 use super::ignore_filter::is_below;
-use super::place::Place;
 use super::record::{Episode, FirstRemedy, OtherFinding, Party, Seen, Suffered};
 use super::remark::is_remark;
 use super::truncate_path::cut;
+use crate::engine::reading::Place;
 use crate::engine::reading::{Role, RoleKind, TaskId};
 
 /// Maximum victims listed in an episode; the rest are counted.
@@ -159,7 +159,8 @@ impl Episode {
         let culprit = explanation.blamed(finding, self);
         let main = explanation.main_culprit(finding, self);
         Suffered {
-            victim: Party::of_victim(&finding.victim, self.victim.as_ref()),
+            victim: Party::of_victim(&finding.victim, self.victim.as_ref())
+                .in_limited_group(finding, self.victim.as_ref().filter(|victim| is_about(finding, victim))),
             finding: Some(finding.id.clone()),
             severity: Some(self.severity_of(finding)),
             culprit: culprit.map(|culprit| Party::of_culprit(culprit, self.culprit.as_ref())),
@@ -200,7 +201,7 @@ impl Episode {
         let counted = self.victim.take().filter(|victim| is_about(finding, victim));
         let waiter = waiter.map(|tid| Party { tid: Some(tid), ..Party::default() });
         let seen = counted.as_ref().filter(|counted| counted.tid.is_some()).or(waiter.as_ref());
-        let named = Party::of_victim(&finding.victim, seen);
+        let named = Party::of_victim(&finding.victim, seen).in_limited_group(finding, counted.as_ref());
         self.victim = Some(Party { role: counted.and_then(|victim| victim.role), ..named });
         match main {
             _ if is_by_limit(finding) => self.note_limit(main),
@@ -302,6 +303,15 @@ impl Party {
         Party { place: Place::of(path), cgroup: Some(cut(path)), ..self }
     }
 
+    /// The same, with the place of the group that the counters saw a limit stop: its tasks may be in several groups below that.
+    fn in_limited_group(self, finding: &Finding, counted: Option<&Party>) -> Party {
+        let is_known = self.place != Place::default();
+        match counted.filter(|counted| is_by_limit(finding) && !is_known && counted.place != Place::default()) {
+            Some(counted) => Party { place: counted.place.clone(), cgroup: counted.cgroup.clone(), ..self },
+            None => self,
+        }
+    }
+
     fn of_victim(victim: &Victim, seen: Option<&Party>) -> Party {
         let members = Members {
             count: victim.tasks,
@@ -310,7 +320,13 @@ impl Party {
             cgroups: &victim.cgroups,
             all_known: victim.all_known,
         };
-        members.party(&victim.comm, seen)
+        let party = members.party(&victim.comm, seen);
+        // A group that its own limit stops: its path is its name.
+        let group = (victim.kind == VictimKind::Cgroup).then(|| Place::of(&victim.comm));
+        match group.filter(|_| party.place == Place::default()) {
+            Some(place) => Party { place, cgroup: party.cgroup.or_else(|| Some(cut(&victim.comm))), ..party },
+            None => party,
+        }
     }
 
     fn of_culprit(culprit: &Culprit, seen: Option<&Party>) -> Party {

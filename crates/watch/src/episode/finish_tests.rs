@@ -666,3 +666,44 @@ fn of_a_group_that_its_limit_stops_the_group_is_named() {
     let about: Vec<bool> = findings.report.findings.iter().map(|finding| is_about(finding, &victim)).collect();
     assert_eq!(about, [true, false]);
 }
+
+/// The finding names the group where it knows none of the tasks, and tasks of several groups where it knows them.
+#[test]
+fn a_pod_that_its_limit_stops_is_in_the_json() {
+    let uid = "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f";
+    let pod = format!("/kubepods/burstable/pod{uid}");
+    let begun = |group: &str| Begun {
+        at: crate::testing::at(500),
+        trigger: crate::episode::Trigger::Stopped { share: 0.9, threshold: 0.75 },
+        since: crate::testing::at(0).trace,
+        victim: Role { kind: RoleKind::Group, cgroup: Some("/kubepods".into()), weight: None, generation: 1 },
+        group: Some(group.into()),
+        victim_task: None,
+        culprit: None,
+        culprit_task: None,
+        rule: Some(Rule::Throttled),
+        ns: Nanos(900_000_000),
+        longest: Nanos::ZERO,
+    };
+    let of = |kind: &str, comm: &str, cgroups: Value| {
+        let mut finding = finding(kind, comm);
+        finding["id"] = "throttled".into();
+        finding["culprits"] = json!([]);
+        finding["victim"]["cgroups"] = cgroups;
+        finding
+    };
+    let containers = json!([format!("{pod}/one"), format!("{pod}/two")]);
+    for found in [of("cgroup", &pod, json!([])), of("task", "payments", containers)] {
+        let mut episode = Episode::default();
+        episode.note_counters(&begun(&pod));
+        episode.note_trace(&explained(&[found], &[]));
+        let json = serde_json::to_value(&episode).expect("JSON");
+        assert_eq!(json["victim"]["pod"].as_str(), Some(uid), "{json}");
+        assert_eq!(json["victims"][0]["victim"]["pod"].as_str(), Some(uid), "{json}");
+    }
+    // Of a dump on demand nothing is counted.
+    let mut episode = Episode::default();
+    episode.note_trace(&explained(&[of("cgroup", "/system.slice/nginx.service", json!([]))], &[]));
+    let json = serde_json::to_value(&episode).expect("JSON");
+    assert!(json.to_string().contains("\"unit\":\"nginx.service\""), "{json}");
+}

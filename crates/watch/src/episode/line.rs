@@ -147,6 +147,31 @@ fn named(party: &Party) -> String {
     text
 }
 
+/// A victim or culprit by itself: `hog[4711] · nginx.service`; of several threads their number.
+pub fn of_party(party: &Party, tasks: Option<u32>) -> String {
+    let mut text = match party.comm.as_str() {
+        // For a group that its own quota throttles, the group itself is known, and not only the role.
+        "" => party.cgroup.clone().or(party.role.clone()).unwrap_or_default(),
+        comm => comm.to_owned(),
+    };
+    match (tasks, party.tid) {
+        (Some(tasks), _) => text += &format!(" ({tasks} threads)"),
+        (None, Some(tid)) => text += &format!("[{tid}]"),
+        (None, None) => {}
+    }
+    if let Some(word) = party.place.word() {
+        let _ = write!(text, " · {word}");
+    }
+    text
+}
+
+/// The line of an episode in a log: it ends with the command that shows the episode, once it can be shown.
+pub fn line_with_command(episode: &Episode) -> String {
+    let has_more = episode.stage == Stage::Complete && (episode.trace_bytes.is_some() || episode.trace_of.is_some());
+    let next = if has_more { format!("; next: unstarve watch show {}", clean(&episode.id)) } else { String::new() };
+    line(episode) + &next
+}
+
 /// How an episode began, as the counters saw it; `None` for a dump on demand.
 pub fn began(episode: &Episode) -> Option<String> {
     let seen = episode.trigger.as_ref()?;

@@ -5,8 +5,8 @@ use unstarve_diagnose::report::{FindingId, RemedyId, Severity};
 use unstarve_model::WallTime;
 use unstarve_sched::Rule;
 
-use super::place::Place;
 use super::trigger::Trigger;
+use crate::engine::reading::Place;
 
 /// The id of the schema. Fields are only ever added.
 pub const SCHEMA: &str = "unstarve.watch-episode/1";
@@ -264,6 +264,11 @@ impl Episode {
     pub(crate) fn interrupted(self) -> Episode {
         let problem = Some("no trace: the watch ended while it was being recorded".to_owned());
         Episode { stage: Stage::Complete, problem, ..self }
+    }
+
+    /// The rule by which the counters saw it begin, which the metrics count it by.
+    pub(crate) fn began_by(&self) -> Option<Rule> {
+        self.trigger.as_ref().map(|seen| seen.rule.unwrap_or(Rule::Unknown))
     }
 
     /// Number of victim threads, if there are several: then no single thread is described.

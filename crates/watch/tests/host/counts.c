@@ -20,6 +20,7 @@ static struct cpu the_cpus[2];
 static struct slot the_slots[SLOTS];
 /* The id of a group is the number of its role. */
 static u32 roles_of_groups[ROLES];
+static u32 places_of_groups[ROLES];
 static u32 here;
 static u64 mono = 1000 * MS;
 /* What the clock takes to be read. */
@@ -39,6 +40,8 @@ void *bpf_map_lookup_elem(const void *map, const void *key)
 		return at < 2 ? &the_cpus[at] : 0;
 	if (map == &groups)
 		return *(const u64 *)key < ROLES ? &roles_of_groups[*(const u64 *)key] : 0;
+	if (map == &places)
+		return *(const u64 *)key < ROLES ? &places_of_groups[*(const u64 *)key] : 0;
 	return map == &slots ? &the_slots[at] : 0;
 }
 
@@ -455,6 +458,94 @@ static void in_role(struct task_struct *task, u32 role)
 	}
 }
 
+/*
+ * Two pods, and a task of none. A pod's own threads do not count against it, and the sums by who waited and by who had the CPU are one.
+ *
+ *       0    1    2    3    5    7    8 ms
+ * CPU 0 hog  .    .    none hog  own  victim
+ * waits:     victim                   |
+ *                 own            |
+ */
+static void a_wait_is_divided_among_the_pods_that_ran(void)
+{
+	struct task_struct hog = named(1, 120), victim = named(2, 120), own = named(3, 120), none = named(4, 120);
+	struct place_sums *sums = the_cpus[0].places, all = {};
+	u32 i;
+
+	seeded = 1;
+	generation = 1;
+	stolen = 0;
+	runqueue.clock_update_flags = IS_OLD;
+	in_role(&hog, 20);
+	in_role(&own, 20);
+	in_role(&victim, 21);
+	places_of_groups[20] = 5;
+	places_of_groups[21] = 6;
+	make(&hog);
+	make(&victim);
+	make(&own);
+	make(&none);
+	running = &idle;
+	poke(0);
+	go(&idle, &hog, 0);
+	mono += MS;
+	woken(&victim);
+	mono += MS;
+	woken(&own);
+	mono += MS;
+	go(&hog, &none, 0);
+	mono += 2 * MS;
+	go(&none, &hog, 1);
+	mono += 2 * MS;
+	go(&hog, &own, 1);
+	mono += MS;
+	go(&own, &victim, 1);
+	mono += MS;
+	go(&victim, &idle, 1);
+	CHECK(sums[6].waited == 7 * MS && sums[6].behind == 7 * MS, "%llu, %llu", sums[6].waited, sums[6].behind);
+	/* 2, 2 and 1 ms of the victim's wait; of the others' waits behind `none` nothing. */
+	CHECK(sums[5].kept == 5 * MS, "%llu", sums[5].kept);
+	/* `own` waited 5 ms, and `hog` 2, behind `none` 2 each; the rest behind their own pod. */
+	CHECK(sums[5].waited == 7 * MS && sums[5].behind == 4 * MS, "%llu, %llu", sums[5].waited, sums[5].behind);
+	CHECK(sums[ELSEWHERE].kept == 6 * MS, "%llu", sums[ELSEWHERE].kept);
+
+	/* Of more runs than the CPU remembers the first ones are nobody's. */
+	woken(&victim);
+	go(&idle, &hog, 0);
+	for (i = 0; i < 2 * RUNS; i++) {
+		mono += MS;
+		go(i % 2 ? &none : &hog, i % 2 ? &hog : &none, 0);
+	}
+	mono += MS;
+	go(&hog, &victim, 1);
+	CHECK(sums[6].waited == 7 * MS + (2 * RUNS + 1) * MS, "%llu", sums[6].waited);
+	CHECK(sums[5].kept >= (5 + RUNS / 2 - 1) * MS, "%llu", sums[5].kept);
+	/* An idle CPU. */
+	mono += MS;
+	go(&victim, &idle, 0);
+	mono += 3 * MS;
+	go(&idle, &victim, 0);
+	CHECK(sums[6].idle == 3 * MS, "%llu", sums[6].idle);
+	/* It is moved: behind whom it waited on the other CPU is not known here. */
+	hog.on_rq = 1;
+	woken(&hog);
+	mono += MS;
+	hog.thread_info.cpu = 1;
+	migrated(&hog, 1);
+	here = 1;
+	running = &idle;
+	poke(0);
+	mono += 2 * MS;
+	go(&idle, &hog, 0);
+	for (i = 0; i < PLACES; i++) {
+		all.behind += the_cpus[0].places[i].behind + the_cpus[1].places[i].behind;
+		all.kept += the_cpus[0].places[i].kept + the_cpus[1].places[i].kept;
+	}
+	CHECK(all.behind == all.kept && all.kept > 70 * MS, "%llu, %llu", all.behind, all.kept);
+	CHECK(the_cpus[1].places[5].waited == 3 * MS && the_cpus[1].places[5].idle == 2 * MS, "%llu, %llu",
+	      the_cpus[1].places[5].waited, the_cpus[1].places[5].idle);
+}
+
 /* Reads a stream of events (streams.rs writes it) and prints the sums: who waited, who had the CPU, by which rule, for how long. */
 static void follow_stream(void)
 {
@@ -540,6 +631,7 @@ static const struct {
 	TEST(who_runs_while_all_are_looked_at_is_in_one_queue_at_most),
 	TEST(a_queue_that_does_not_grow_for_days_was_there),
 	TEST(a_task_that_is_moved_at_once_is_judged_by_its_band),
+	TEST(a_wait_is_divided_among_the_pods_that_ran),
 	TEST(follow_stream),
 };
 

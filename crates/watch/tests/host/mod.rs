@@ -65,3 +65,8 @@ fn a_queue_that_does_not_grow_for_days_was_there() {
 fn a_task_that_is_moved_at_once_is_judged_by_its_band() {
     run("a_task_that_is_moved_at_once_is_judged_by_its_band");
 }
+
+#[test]
+fn a_wait_is_divided_among_the_pods_that_ran() {
+    run("a_wait_is_divided_among_the_pods_that_ran");
+}

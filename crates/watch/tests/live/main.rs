@@ -10,6 +10,7 @@ mod daemon;
 mod fallback;
 mod limited;
 mod overlapping;
+mod pods;
 #[cfg(feature = "bpf")]
 mod quiet;
 mod reused;
@@ -50,6 +51,8 @@ fn main() -> std::process::ExitCode {
         trial("births_and_groups_that_come_and_go_grow_nothing", churn::nothing_grows),
         trial("nobody_is_blamed_for_what_a_limit_stops", limited::nobody_is_blamed_for_a_limit),
         trial("a_daemon_is_not_named_for_turns_elsewhere", daemon::is_not_named_for_turns_elsewhere),
+        trial("pods_that_starve_and_are_stopped_have_names", pods::that_starve_and_are_stopped_have_names),
+        trial("pods_that_come_and_go_grow_nothing", pods::that_come_and_go_grow_nothing),
         trial("an_episode_has_its_trace_while_another_is_explained", overlapping::both_have_their_trace),
         trial("an_id_that_is_used_again_is_another_task", reused::is_another_task),
         trial("without_bpf_waits_are_counted_by_tracefs", fallback::names_the_hog),

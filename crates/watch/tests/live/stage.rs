@@ -127,10 +127,27 @@ pub struct Group {
 impl Group {
     /// One with this weight, where the one of others is 1024.
     pub fn make(name: &str, weight: u32) -> Result<Group, Stop> {
-        let name = format!("unstarve-watch-{}-{name}", std::process::id());
+        Group::below(&format!("unstarve-watch-{}-{name}", std::process::id()), weight)
+    }
+
+    /// Groups above others, from the innermost to the outermost, unless the machine has them.
+    pub fn above(names: &[&str]) -> Result<Vec<Group>, Stop> {
+        let v1 = Path::new("/sys/fs/cgroup/cpu");
+        if !v1.join("cpu.shares").exists() {
+            return Err(Stop::Skip("groups below groups need cgroup v1 here".to_owned()));
+        }
+        let is_new = |name: &&&str| !v1.join(name).exists();
+        let mut groups: Vec<Group> =
+            names.iter().filter(is_new).map(|name| Group::below(name, 1024)).collect::<Result<_, _>>()?;
+        groups.reverse();
+        Ok(groups)
+    }
+
+    /// A group of any name, in groups that exist.
+    pub fn below(name: &str, weight: u32) -> Result<Group, Stop> {
         let v1 = Path::new("/sys/fs/cgroup/cpu");
         let mount = if v1.join("cpu.shares").exists() { v1 } else { Path::new("/sys/fs/cgroup") };
-        let path = mount.join(&name);
+        let path = mount.join(name);
         let group = Group { path, name: format!("/{name}") };
         fs::create_dir(&group.path).map_err(|error| Stop::Skip(format!("{}: {error}", group.path.display())))?;
         let (file, weight) =

@@ -33,6 +33,8 @@ pub struct Config {
     pub store: Store,
     /// Metrics and the page.
     pub listen: Listen,
+    /// What has a series of its own in the metrics.
+    pub metrics: Metrics,
     /// Who gets a line for each episode.
     pub sinks: Sinks,
     /// Metrics pushed to an OpenTelemetry collector.
@@ -106,6 +108,21 @@ pub struct Listen {
     pub mode: Option<u32>,
 }
 
+/// What has a series of its own in the metrics.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Metrics {
+    /// How many pods and units are named at a time in each metric that names them: the worst. All others are summed up.
+    #[schemars(range(max = 100))]
+    pub workloads: u32,
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics { workloads: 20 }
+    }
+}
+
 /// Who gets a line for each episode.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -166,6 +183,7 @@ impl Default for Config {
             recorder: Recorder::default(),
             store: Store::default(),
             listen: Listen::default(),
+            metrics: Metrics::default(),
             sinks: Sinks::default(),
             otlp: None,
             webhook: None,

@@ -13,13 +13,16 @@ use unstarve_files::read_trusted;
 
 pub use address::Address;
 pub use error::ConfigError;
-pub use file::{Config, Listen, Otlp, Recorder, RecorderMode, Sinks, Store, Syslog, Webhook};
+pub use file::{Config, Listen, Metrics, Otlp, Recorder, RecorderMode, Sinks, Store, Syslog, Webhook};
 pub use tables::Tables;
 
 pub use crate::episode::settings::{Fraction, Length, RoleThresholds, Thresholds, parse_time};
 
 /// The path unless another one is given.
 pub const DEFAULT_PATH: &str = "/etc/unstarve/watch.toml";
+
+/// Maximum pods and units with a name in the metrics.
+const MOST_WORKLOADS: u32 = 100;
 
 /// Maximum size; a configuration has some hundred bytes.
 const LARGEST: u64 = 1 << 20;
@@ -146,6 +149,10 @@ impl Config {
         in_range("thresholds", "calm", self.thresholds.calm.0, second, hour)?;
         if let Some(mib) = self.recorder.buffer_mib.filter(|mib| !(1..=1024).contains(mib)) {
             return Err((Key::Of("recorder", "buffer-mib"), format!("{mib} is out of range; expected 1 to 1024")));
+        }
+        if self.metrics.workloads > MOST_WORKLOADS {
+            let what = format!("{} is out of range; expected 0 to {MOST_WORKLOADS}", self.metrics.workloads);
+            return Err((Key::Of("metrics", "workloads"), what));
         }
         is_absolute("store", &self.store.directory)?;
         if let Some(tables) = &self.tables {

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use unstarve_model::Nanos;
+use unstarve_model::{Nanos, clean};
 use unstarve_sched::Rule;
 
-use crate::agent::board::{Counts, Published};
+use crate::agent::board::{Counts, Published, last_by_rule};
+use crate::agent::workload_series::{WorkloadRow, WorkloadRows};
 use crate::engine::reading::{Reading, RoleKind, is_precedence};
+use crate::episode::of_party;
 
 /// A metric and its values.
 pub struct Family {
@@ -48,7 +50,9 @@ pub type Rows = Vec<(Labels, f64)>;
 /// The metrics of a reading, if there is one, and those of the watch itself.
 pub fn families(published: &Published) -> Vec<Family> {
     let mut families = published.reading.as_deref().map(of_reading).unwrap_or_default();
+    families.extend(of_workloads(&published.workloads));
     families.extend(of_episodes(&published.counts));
+    families.push(last_episodes(published));
     families.extend(of_watch(published));
     families
 }
@@ -95,6 +99,65 @@ fn of_reading(reading: &Reading) -> Vec<Family> {
         families.push(gauge("other_wait_ratio", help, other.waited.0 as f64 / total as f64));
     }
     families
+}
+
+/// Each row has the time behind others, behind its own threads, and of an idle CPU, if it has any.
+const BEHIND: [&str; 3] = ["others", "itself", "idle"];
+
+fn of_workloads(rows: &WorkloadRows) -> Vec<Family> {
+    let unit = Some(Unit::Seconds);
+    let labels = |label: &'static str, row: &WorkloadRow| -> Labels {
+        let more = row.name.labels().map(|(name, value)| (name, clean(value).into_owned()));
+        [(label, clean(&row.name.word()).into_owned())].into_iter().chain(more).collect()
+    };
+    let victims = rows.victims.iter().flat_map(|row| {
+        let own = labels("victim", row);
+        BEHIND.into_iter().zip(row.parts).map(move |(behind, ns)| {
+            let labels = own.iter().cloned().chain([("behind", behind.to_owned())]).collect();
+            (labels, seconds(Nanos(ns)))
+        })
+    });
+    let sums = |label: &'static str, rows: &[WorkloadRow]| -> Rows {
+        rows.iter().map(|row| (labels(label, row), seconds(Nanos(row.parts[0])))).collect()
+    };
+    let waits = "Finished waits for a CPU of the worst pods and units: behind others, behind their own threads, or of an idle CPU";
+    let keeps = "For how long threads of others waited while those of this pod or unit had the CPU; finished waits";
+    let stops = "For how long CPU limits stopped pods and units, summed over CPUs, by the kernel's counters";
+    vec![
+        Family { unit, ..counter("workload_wait", waits, victims.collect()) },
+        Family { unit, ..counter("workload_kept_waiting", keeps, sums("culprit", &rows.culprits)) },
+        Family { unit, ..counter("workload_throttled", stops, sums("victim", &rows.throttled)) },
+    ]
+}
+
+/// The latest episode of each rule, by names: what an alert says.
+fn last_episodes(published: &Published) -> Family {
+    let rows = last_by_rule(published).into_iter().map(|episode| {
+        let rule = episode.began_by().map_or("unknown", Rule::word).to_owned();
+        let mut labels = vec![("rule", rule), ("id", episode.id.clone())];
+        let culprit = match (&episode.culprit, episode.rule) {
+            (Some(culprit), _) => of_party(culprit, None),
+            (None, Some(Rule::Throttled)) => "its CPU limit".to_owned(),
+            (None, _) => "unknown tasks".to_owned(),
+        };
+        let victim = episode
+            .victim
+            .as_ref()
+            .map_or_else(|| "unknown tasks".to_owned(), |victim| of_party(victim, episode.many_tasks()));
+        labels.extend([("victim", victim), ("culprit", culprit)]);
+        let parties = [
+            (&episode.victim, ["victim_pod_uid", "victim_pod_container", "victim_unit"]),
+            (&episode.culprit, ["culprit_pod_uid", "culprit_pod_container", "culprit_unit"]),
+        ];
+        for (party, names) in parties {
+            let Some(place) = party.as_ref().map(|party| &party.place) else { continue };
+            let values = [&place.pod, &place.container, &place.unit];
+            labels.extend(names.into_iter().zip(values).filter_map(|(name, value)| Some((name, value.clone()?))));
+        }
+        (labels.into_iter().map(|(name, value)| (name, clean(&value).into_owned())).collect(), 1.0)
+    });
+    let help = "The latest episode of each rule by which one began in the last 15 minutes; always 1";
+    Family { rows: rows.collect(), ..gauge("last_episode_info", help, 1.0) }
 }
 
 fn of_episodes(counts: &Counts) -> Vec<Family> {

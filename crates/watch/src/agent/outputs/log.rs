@@ -14,7 +14,7 @@ use unstarve_sched::Rule;
 
 use super::{Delivery, Message, Output, OutputKind, Tried};
 use crate::agent::config::Syslog;
-use crate::episode::{Episode, Party, line};
+use crate::episode::{Episode, Party, line_with_command};
 
 const JOURNAL: &str = "/run/systemd/journal/socket";
 const SYSLOG: &str = "/dev/log";
@@ -75,7 +75,7 @@ impl Log {
 
     /// Writes a line; returns whether it was accepted.
     pub fn write(&self, episode: &Episode) -> bool {
-        let text = line(episode);
+        let text = line_with_command(episode);
         match &self.to {
             To::Nowhere => true,
             To::Stderr => writeln!(std::io::stderr(), "unstarve watch: {text}").is_ok(),

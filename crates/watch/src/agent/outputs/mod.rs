@@ -170,5 +170,8 @@ impl Outputs {
 }
 
 #[cfg(test)]
+#[path = "metrics_doc_tests.rs"]
+mod metrics_doc;
+#[cfg(test)]
 #[path = "outside_tests.rs"]
 mod outside;

@@ -94,7 +94,9 @@ fn prometheus_scrapes_every_series_with_its_names() {
 #[test]
 fn promtool_has_nothing_to_say_about_the_plain_text() {
     let Some(promtool) = need::tool("promtool") else { return };
-    let text = super::http::metrics::plain(&super::http::metrics::text(board().read()).expect("metrics"));
+    let text = super::http::metrics::plain(
+        &super::http::metrics::text(super::metrics_doc::full_board().read()).expect("metrics"),
+    );
     let mut check = Command::new(promtool).args(["check", "metrics"]).stdin(Stdio::piped()).spawn().expect("it runs");
     check.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("written");
     assert!(check.wait().expect("it ends").success(), "{text}");
@@ -104,6 +106,8 @@ fn promtool_has_nothing_to_say_about_the_plain_text() {
 fn the_shipped_alert_rules_are_right() {
     let Some(promtool) = need::tool("promtool") else { return };
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus");
+    let checked = Command::new(&promtool).args(["check", "rules", "unstarve-alerts.yml"]).current_dir(&rules).status();
+    assert!(checked.expect("it runs").success());
     let tested = said(Command::new(promtool).args(["test", "rules", "unstarve-alerts.test.yml"]).current_dir(&rules));
     assert!(tested.contains("SUCCESS") && !tested.contains("FAILED"), "{tested}");
     let dashboard = fs::read_to_string(rules.join("../grafana/unstarve.json")).expect("the dashboard");
@@ -114,7 +118,7 @@ fn the_shipped_alert_rules_are_right() {
     let asked = of_episodes.and_then(|panel| panel["targets"][0]["expr"].as_str()).expect("the panel of episodes");
     assert!(tried.contains(&asked.replace("$instance", "b").replace("$__interval", "2m")), "{asked}");
     // Each metric that a rule or the dashboard uses is served.
-    let served = super::http::metrics::text(board().read()).expect("metrics");
+    let served = super::http::metrics::text(super::metrics_doc::full_board().read()).expect("metrics");
     let text = fs::read_to_string(rules.join("unstarve-alerts.yml")).expect("the rules");
     let asked = [text, dashboard].concat();
     let names =

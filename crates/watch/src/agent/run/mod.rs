@@ -39,9 +39,11 @@ use crate::agent::guard_status::GuardStatus;
 use crate::agent::instance_lock::InstanceLock;
 use crate::agent::outputs::http::serving::Serving;
 use crate::agent::outputs::{Deliveries, Outputs};
+use crate::agent::pod_names::PodNames;
 use crate::agent::rollup::Rollups;
 use crate::agent::store::{ExpectedByRank, Left, Logbook, Outbox, Store, StoreError, read_log};
 use crate::agent::trace_writer::{self, FIRST_EXPECTED, Job, Retry, TraceWriter};
+use crate::agent::workload_series::WorkloadSeries;
 use crate::agent::{memory, rights};
 use crate::engine::reading::VictimClass;
 use crate::engine::{Engine, EngineError, clocks};
@@ -152,6 +154,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     for left in left {
         let _ = jobs.send(Job::Explain(Box::new(left)));
     }
+    let workloads = WorkloadSeries::new(options.config.metrics.workloads as usize, PodNames::default());
     let mut watch = Watch {
         next_push: first_push(&options.config),
         outputs,
@@ -181,6 +184,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         alerts,
         serving,
         troubles: Troubles::default(),
+        workloads,
         rollups,
         deliveries,
         delivers_left,
@@ -340,6 +344,7 @@ struct Watch {
     alerts: Sender<Alert>,
     serving: Serving,
     troubles: Troubles,
+    workloads: WorkloadSeries,
     rollups: Option<Rollups>,
     deliveries: Deliveries,
     /// Whether messages left by an earlier watch are being delivered.

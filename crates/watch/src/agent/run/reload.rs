@@ -57,6 +57,7 @@ impl Watch {
         self.next_push = first_push(&self.config);
         self.outputs = outputs.clone();
         self.forget_former_outputs();
+        self.workloads.set_limit(self.config.metrics.workloads as usize);
         self.detector.judge_by(self.config.thresholds.clone());
         let _ = self.alerts.send(Alert::Configure(outputs.clone()));
         let _ = self.jobs.send(Job::Configure(PipelineSettings::of(&self.config, outputs)));

@@ -166,6 +166,8 @@ impl Watch {
 
     /// Publishes a reading on the board.
     fn publish(&mut self, reading: Arc<Reading>) {
+        self.workloads.see(&reading);
+        let workloads = Arc::new(self.workloads.rows());
         self.board.write(|published| {
             published.problems.remove("engine");
             Arc::make_mut(&mut published.history).add(&reading);
@@ -173,6 +175,7 @@ impl Watch {
             if let Some(admitted) = is_new.then(|| published.admitted.next(&reading)).flatten() {
                 published.admitted = Arc::new(admitted);
             }
+            published.workloads = workloads;
             published.next(Arc::clone(&reading));
         });
         if let Some(rollups) = &mut self.rollups {

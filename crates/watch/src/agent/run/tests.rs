@@ -65,6 +65,10 @@ impl Rig {
             alerts,
             serving,
             troubles: Troubles::default(),
+            workloads: crate::agent::workload_series::WorkloadSeries::new(
+                20,
+                crate::agent::pod_names::PodNames::default(),
+            ),
             rollups: None,
             deliveries: Deliveries::default(),
             delivers_left: false,

@@ -5,12 +5,12 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
 
-use unstarve_model::{Tid, Time};
+use unstarve_model::{Nanos, Tid, Time};
 use unstarve_sched::Rule;
 use unstarve_sched::counted::{COUNTED_RULES, place};
 
 use super::programs::{ByRole, RawCpu, RawQueue, RawRow};
-use crate::engine::reading::RoleId;
+use crate::engine::reading::{RoleId, WorkloadSums, Workloads};
 use crate::engine::totals::Totals;
 use crate::engine::{EngineError, clocks};
 
@@ -38,6 +38,8 @@ pub(super) struct Cpu {
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     pub totals: Totals,
+    /// By number of a pod or unit.
+    pub places: Vec<WorkloadSums>,
     pub missing: u64,
     pub disbelieved: u64,
     /// When the first and the last CPU with waiting tasks updated their sums, on the monotonic clock.
@@ -205,6 +207,7 @@ impl Cpu {
             }
             self.add_row(row, role, &mut counted.totals)?;
         }
+        self.add_places(&mut counted.places)?;
         // A CPU that is offline has stopped counting, and no task waits there.
         let waits = self.has_tasks();
         if waits {
@@ -223,6 +226,23 @@ impl Cpu {
         counted.waits_for_idle |= current.tid.is_idle() && waits;
         counted.current.push(current);
         Ok(())
+    }
+
+    /// Adds the sums of pods and units. Both sums of one wait are written before the sequence number is even again.
+    fn add_places(&self, sums: &mut Vec<WorkloadSums>) -> Result<(), EngineError> {
+        sums.resize(Workloads::LIMIT, WorkloadSums::default());
+        // SAFETY: a place within the mapping.
+        let places = unsafe { &raw const (*self.at).places };
+        self.copy(places, |places| {
+            for (sum, place) in sums.iter_mut().zip(places) {
+                sum.add(&WorkloadSums {
+                    waited: Nanos(place.waited),
+                    behind: Nanos(place.behind),
+                    idle: Nanos(place.idle),
+                    kept: Nanos(place.kept),
+                });
+            }
+        })
     }
 
     /// For how long real-time tasks have had the CPU, including the current run.

@@ -4,13 +4,17 @@ mod counted;
 mod oldest;
 mod programs;
 
+use std::time::{Duration, Instant};
+
 use unstarve_model::{ClockPair, Nanos};
 
 use crate::engine::groups::{Hierarchy, Lookout};
 use crate::engine::limit_files::LimitLookout;
+use crate::engine::place_table::PlaceTable;
+use crate::engine::reading::Place;
 use crate::engine::reading::{Cost, Lost, Quiet, Reading};
 use crate::engine::role_table::{Change, RoleTable};
-use crate::engine::{Engine, EngineError, Options, clocks};
+use crate::engine::{Engine, EngineError, Options, clocks, proc};
 use counted::Counted;
 use oldest::Oldest;
 use programs::{ByRole, Programs};
@@ -20,6 +24,12 @@ use programs::{ByRole, Programs};
 const AT_ONCE: Nanos = Nanos::from_millis(1);
 const TRIES: usize = 3;
 
+/// New pods and units are looked for this often; a reading may be slightly early. While there is no number left, less often.
+const PLACES_EVERY: Duration = Duration::from_millis(900);
+const PLACES_EVERY_WITHOUT_ROOM: Duration = Duration::from_secs(30);
+/// Cgroups looked up at a time, about 10 µs each.
+const MOST_PLACES: usize = 32;
+
 /// The BPF engine. Dropping it detaches the programs.
 pub struct Ebpf {
     programs: Programs,
@@ -27,6 +37,9 @@ pub struct Ebpf {
     groups: Option<Lookout>,
     limits: Option<LimitLookout>,
     roles: RoleTable,
+    places: PlaceTable,
+    looked_at_places: Option<Instant>,
+    unified: bool,
     since: ClockPair,
     disproved: u64,
     /// What each role had waited, by the programs' notes, at the start of the last reading; `None` if tasks waited then.
@@ -55,6 +68,9 @@ impl Ebpf {
             groups,
             limits,
             roles: RoleTable::new(),
+            places: PlaceTable::new(),
+            looked_at_places: None,
+            unified,
             since,
             disproved: 0,
             noted: None,
@@ -81,6 +97,26 @@ impl Ebpf {
             counted = self.programs.counted()?;
         }
         Ok(counted)
+    }
+
+    /// Gives pods and units that are new their numbers, once a second and a few at a time: each costs a file of `/proc`.
+    fn look_at_places(&mut self, counted: &Counted, now: Instant) -> Result<(), EngineError> {
+        let wait = if self.places.has_room(now) { PLACES_EVERY } else { PLACES_EVERY_WITHOUT_ROOM };
+        if self.looked_at_places.is_some_and(|looked| now.duration_since(looked) < wait) {
+            return Ok(());
+        }
+        self.looked_at_places = Some(now);
+        let found = self.programs.take_unplaced(MOST_PLACES);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let unified = self.unified;
+        let found = found.into_iter().filter_map(|(group, tid)| Some((group, Place::of(&proc::group(tid, unified)?))));
+        let changes = self.places.place(found.collect(), &counted.places, now);
+        self.programs.place(&changes)?;
+        // Also for tasks whose group was left out this time.
+        self.programs.renew_roles();
+        Ok(())
     }
 
     fn look_at_groups(&mut self, counted: &Counted) -> Result<(), EngineError> {
@@ -135,6 +171,9 @@ impl Engine for Ebpf {
         let limits = limits.map(|limits| limits.settle(totals, &self.roles)).unwrap_or_default();
         let at = counted.between.map_or_else(clocks::now, |(_, last)| clocks::now_was(last));
         self.look_at_groups(&counted)?;
+        let now = Instant::now();
+        let workloads = self.places.report(&counted.places, now);
+        self.look_at_places(&counted, now)?;
         let found = self.oldest.look(&self.programs, &counted, at)?;
         self.disproved += found.disproved;
         let (roles, blame, waits) = self.roles.report(&counted.totals);
@@ -154,6 +193,6 @@ impl Engine for Ebpf {
             process: clocks::process(),
         };
         let (since, oldest) = (self.since, found.waits);
-        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, lost, cost })
+        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, workloads, lost, cost })
     }
 }

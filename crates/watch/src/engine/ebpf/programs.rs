@@ -8,9 +8,10 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags};
-use unstarve_model::Nanos;
+use unstarve_model::{Nanos, Tid};
 
 use super::counted::{Counted, Cpu};
+use crate::engine::place_table::PlaceChanges;
 use crate::engine::reading::{RoleId, RoleKind};
 use crate::engine::{EngineError, TaskMemory, clocks, lockdown};
 
@@ -138,6 +139,37 @@ impl Programs {
             // The programs read 0 as: tasks compete by their own weights.
             data.group_weights[role.index()] = weight.map_or(0, |weight| weight);
         }
+    }
+
+    /// Cgroups without a number that tasks were seen in, each with one of these tasks; they are asked for only once.
+    pub fn take_unplaced(&self, most: usize) -> Vec<(u64, Tid)> {
+        let map = &self.skeleton.maps.unplaced;
+        let keys: Vec<Vec<u8>> = map.keys().take(most).collect();
+        let mut found = Vec::new();
+        for key in keys {
+            let tid = map.lookup(&key, MapFlags::ANY).ok().flatten();
+            let _ = map.delete(&key);
+            let number = <[u8; 8]>::try_from(key.as_slice()).map(u64::from_ne_bytes);
+            let tid = tid.and_then(|tid| <[u8; 4]>::try_from(tid.as_slice()).ok()).map(u32::from_ne_bytes);
+            if let (Ok(group), Some(tid)) = (number, tid) {
+                found.push((group, Tid(tid)));
+            }
+        }
+        found
+    }
+
+    /// Tasks of these cgroups have other numbers from now on.
+    pub fn place(&mut self, changes: &PlaceChanges) -> Result<(), EngineError> {
+        let map = &self.skeleton.maps.places;
+        for group in &changes.removed {
+            // Fails only if the group is not in the map, which is the aim.
+            let _ = map.delete(&group.to_ne_bytes());
+        }
+        for (group, number) in &changes.added {
+            let added = map.update(&group.to_ne_bytes(), &u32::from(*number).to_ne_bytes(), MapFlags::ANY);
+            added.map_err(|error| EngineError::Read { what: "the table of pods", source: io::Error::other(error) })?;
+        }
+        Ok(())
     }
 
     /// Each task's role is determined again when it next waits or runs.

@@ -2,7 +2,9 @@
 
 mod histogram;
 mod limited_group;
+mod place;
 mod role;
+mod workload;
 
 use serde::Serialize;
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid};
@@ -11,7 +13,9 @@ use unstarve_sched::Rule;
 pub use self::histogram::{Bucket, Histogram};
 pub use self::limited_group::LimitedGroup;
 pub(crate) use self::limited_group::shares;
+pub use self::place::Place;
 pub use self::role::{Role, RoleId, RoleKind, VictimClass};
+pub use self::workload::{Workload, WorkloadSums, Workloads};
 
 /// Sums since the engine started, and the tasks that starve now.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,6 +41,8 @@ pub struct Reading {
     pub oldest: Vec<OldestWait>,
     /// Groups with a CPU quota, as far as they are known, and the kernel's counters of their throttling.
     pub limits: Vec<LimitedGroup>,
+    /// Waits by pod and unit.
+    pub workloads: Workloads,
     /// What could not be observed.
     pub lost: Lost,
     /// The cost of counting.

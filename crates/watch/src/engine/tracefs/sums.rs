@@ -1,5 +1,6 @@
 //! Sums up the waits of a timeline by role.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
@@ -11,13 +12,18 @@ use unstarve_timeline::{
 };
 
 use super::at_once::AtOnce;
-use crate::engine::reading::{OldestWait, RoleId, RoleKind, TaskId, is_precedence};
+use super::workload_sums::{Occupant, WorkloadTotals};
+use crate::engine::proc::top_of;
+use crate::engine::reading::Place;
+use crate::engine::reading::{OldestWait, RoleId, RoleKind, TaskId, Workloads, is_precedence};
 use crate::engine::role_table::RoleTable;
 use crate::engine::task_lookup::TaskLookup;
 use crate::engine::totals::Totals;
 
 /// Maximum tasks whose group is cached.
 const TASKS: usize = 1 << 16;
+/// Tasks of one name whose workloads are compared; of more the workload is unknown.
+const MOST_TASKS: usize = 16;
 /// Maximum waits in progress that are reported.
 const OLDEST: usize = 64;
 /// A task's cached group is valid for this long.
@@ -28,6 +34,7 @@ const PLACED_WITHIN: Nanos = Nanos::from_millis(1);
 /// Sums of finished waits.
 pub(crate) struct Sums {
     pub totals: Totals,
+    workloads: WorkloadTotals,
     at_once: AtOnce,
     roles: Roles,
 }
@@ -37,7 +44,9 @@ struct Roles {
     lookup: Box<dyn TaskLookup>,
     /// Ids of groups by path.
     groups: FxHashMap<String, RoleId>,
-    tasks: FxHashMap<Tid, RoleId>,
+    tasks: FxHashMap<Tid, (RoleId, Option<Arc<Place>>)>,
+    /// Workloads by cgroup, so that all tasks of one share it.
+    places: FxHashMap<String, Arc<Place>>,
     /// Whether tasks with the name of a kernel thread are kernel threads.
     natures: FxHashMap<Tid, bool>,
     /// Whether tasks belong to observers.
@@ -56,13 +65,14 @@ impl Sums {
             lookup,
             groups: FxHashMap::default(),
             tasks: FxHashMap::default(),
+            places: FxHashMap::default(),
             natures: FxHashMap::default(),
             watching: FxHashMap::default(),
             asked: Instant::now(),
             workers: FxHashMap::default(),
             moved: FxHashMap::default(),
         };
-        Sums { totals: Totals::default(), at_once: AtOnce::default(), roles }
+        Sums { totals: Totals::default(), workloads: WorkloadTotals::default(), at_once: AtOnce::default(), roles }
     }
 
     /// Groups were created or removed: drops the cached roles.
@@ -82,6 +92,7 @@ impl Sums {
 impl Roles {
     fn ask_anew(&mut self) {
         self.tasks.clear();
+        self.places.clear();
         self.natures.clear();
         self.asked = Instant::now();
     }
@@ -103,7 +114,7 @@ impl Roles {
             return fixed(RoleKind::RealTime);
         }
         match tid.or_else(|| known.tids.first().copied()) {
-            Some(tid) => self.of_program(tid),
+            Some(tid) => self.of_program(tid).0,
             None => fixed(RoleKind::Other),
         }
     }
@@ -132,17 +143,48 @@ impl Roles {
         Some(TaskId { tid, tgid: self.lookup.process_of(tid)?, comm })
     }
 
-    fn of_program(&mut self, tid: Tid) -> RoleId {
-        if let Some(role) = self.tasks.get(&tid) {
-            return *role;
+    /// The role and the workload of a program.
+    fn of_program(&mut self, tid: Tid) -> (RoleId, Option<Arc<Place>>) {
+        if let Some(known) = self.tasks.get(&tid) {
+            return known.clone();
         }
-        let top = self.lookup.top_group(tid);
-        let role = top.and_then(|top| self.groups.get(&top).copied()).unwrap_or(fixed(RoleKind::Other));
+        let group = self.lookup.group(tid);
+        let place = group.as_ref().and_then(|group| self.place(group));
+        let role = group
+            .as_deref()
+            .and_then(top_of)
+            .and_then(|top| self.groups.get(&top).copied())
+            .unwrap_or(fixed(RoleKind::Other));
         if self.tasks.len() >= TASKS {
             self.tasks.clear();
         }
-        self.tasks.insert(tid, role);
-        role
+        self.tasks.insert(tid, (role, place.clone()));
+        (role, place)
+    }
+
+    fn place(&mut self, group: &str) -> Option<Arc<Place>> {
+        if let Some(known) = self.places.get(group) {
+            return Some(Arc::clone(known));
+        }
+        let place = Some(Place::of(group)).filter(|place| *place != Place::default())?;
+        if self.places.len() >= TASKS {
+            self.places.clear();
+        }
+        let place = Arc::new(place);
+        self.places.insert(group.to_owned(), Arc::clone(&place));
+        Some(place)
+    }
+
+    /// The workload of a task, or of an actor if all its tasks are of one.
+    fn workload(&mut self, world: &World, tid: Option<Tid>, actor: ActorId) -> Option<Arc<Place>> {
+        let known = world.actors.get(actor);
+        if !matches!(known.kind, ActorKind::Tasks { .. }) || self.is_kernel(known, tid) {
+            return None;
+        }
+        let tids = tid.map_or(known.tids.as_slice(), |_| &[]);
+        let first = self.of_program(tid.or_else(|| tids.first().copied())?).1;
+        let is_same = tids.len() <= MOST_TASKS && tids.iter().skip(1).all(|tid| self.of_program(*tid).1 == first);
+        first.filter(|_| is_same)
     }
 
     /// The role of the waiting task.
@@ -161,7 +203,15 @@ impl Roles {
     }
 
     /// Adds a wait; returns the role, and for how long other tasks were preferred.
-    fn count(&mut self, totals: &mut Totals, world: &World, wait: &Wait<'_>) -> (RoleId, u64) {
+    fn count(
+        &mut self,
+        totals: &mut Totals,
+        workloads: &mut WorkloadTotals,
+        world: &World,
+        wait: &Wait<'_>,
+    ) -> (RoleId, u64) {
+        let own = self.workload(world, Some(world.tasks.get(wait.task).tid), wait.actor);
+        workloads.waits(own.as_ref(), wait.length());
         let victim = self.of_waiting(world, wait);
         let prio = world.actors.get(wait.actor).prio();
         let yields = prio.map_or(Yields::ToNobody, Yields::of);
@@ -169,6 +219,11 @@ impl Roles {
         let (mut by_class, mut preferred) = (0_u64, 0_u64);
         for piece in wait.pieces {
             let occupant = self.of(world, None, piece.occupant);
+            let behind = match world.actors.get(piece.occupant).kind {
+                ActorKind::Idle | ActorKind::Stopped => Occupant::Nobody,
+                _ => Occupant::Workload(self.workload(world, None, piece.occupant)),
+            };
+            workloads.waits_behind(own.as_ref(), &behind, piece.length);
             let is_alone = !is_group(victim) || occupant == victim;
             let rule = as_counted(piece.rule, yields, is_alone, has_reservation);
             totals.add((victim.index(), occupant.index(), place(rule)), piece.length.0);
@@ -205,7 +260,7 @@ impl Sink for Sums {
     }
 
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        let (role, preferred) = self.roles.count(&mut self.totals, world, wait);
+        let (role, preferred) = self.roles.count(&mut self.totals, &mut self.workloads, world, wait);
         let new = self.at_once.add(role.index(), wait.cpu.0, (wait.start, wait.end), preferred);
         self.totals.roles[role.index()].preferred += new;
     }
@@ -232,6 +287,7 @@ impl Sink for Sums {
 /// Sums that include waits in progress.
 pub(crate) struct Lasting<'a> {
     totals: Totals,
+    workloads: WorkloadTotals,
     /// Finished waits; and the same with waits in progress, for each role and CPU that has one.
     over: &'a AtOnce,
     at_once: AtOnce,
@@ -243,11 +299,12 @@ pub(crate) struct Lasting<'a> {
 impl<'a> Lasting<'a> {
     pub fn of(sums: &'a mut Sums, from: Nanos) -> Lasting<'a> {
         let (totals, at_once) = (sums.totals.clone(), AtOnce::default());
-        Lasting { totals, over: &sums.at_once, at_once, roles: &mut sums.roles, from, oldest: Vec::new() }
+        let workloads = sums.workloads.clone();
+        Lasting { totals, workloads, over: &sums.at_once, at_once, roles: &mut sums.roles, from, oldest: Vec::new() }
     }
 
     /// All sums, and the longest waits.
-    pub fn finish(mut self, timeline: &Timeline) -> (Totals, Vec<OldestWait>) {
+    pub fn finish(mut self, timeline: &Timeline) -> (Totals, Workloads, Vec<OldestWait>) {
         self.oldest.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
         self.oldest.truncate(OLDEST);
         let world = timeline.world();
@@ -266,7 +323,7 @@ impl<'a> Lasting<'a> {
                 _ => {}
             }
         }
-        (self.totals, self.oldest)
+        (self.totals, self.workloads.report(), self.oldest)
     }
 }
 
@@ -276,7 +333,7 @@ impl Sink for Lasting<'_> {
     }
 
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        let (role, preferred) = self.roles.count(&mut self.totals, world, wait);
+        let (role, preferred) = self.roles.count(&mut self.totals, &mut self.workloads, world, wait);
         self.at_once.begin_with(self.over, role.index(), wait.cpu.0);
         let new = self.at_once.add(role.index(), wait.cpu.0, (wait.start, wait.end), preferred);
         self.totals.roles[role.index()].preferred += new;

@@ -17,8 +17,9 @@ use super::hour::hour;
 use super::{Site, metrics};
 use crate::agent::board::Published;
 use crate::agent::store::PAGE;
-use crate::engine::reading::{Reading, Role, RoleKind, TaskId, is_precedence};
-use crate::episode::{Episode, Party, Stage, is_id};
+use crate::engine::reading::Place;
+use crate::engine::reading::{Reading, Role, RoleKind, TaskId, Workload, WorkloadSums, is_precedence};
+use crate::episode::{Episode, Party, Stage, is_id, of_party};
 
 /// The answer to a request.
 #[derive(Debug)]
@@ -167,6 +168,7 @@ fn episode_page(path: &str, site: &Site) -> Option<Answer> {
 
 fn live_page(published: &Published) -> Answer {
     let mut panels = vec![now(published)];
+    panels.extend(workloads(published));
     panels.extend(hour(&published.history));
     panels.push(episodes(published));
     panels.extend(published.reading.as_deref().map(roles));
@@ -271,6 +273,43 @@ fn lately(reading: &Reading, before: &Reading) -> Vec<(String, String, Rule, Nan
     rows
 }
 
+/// Waits of the last seconds by pod and unit, those first that kept others waiting for longest.
+fn workloads(published: &Published) -> Option<Panel> {
+    let (reading, before) = (published.reading.as_ref()?, published.earlier.front()?);
+    let span = reading.at.trace.since(before.at.trace);
+    let old: BTreeMap<(&Place, u64), &WorkloadSums> =
+        before.workloads.each.iter().map(|workload| ((&*workload.place, workload.number), &workload.sums)).collect();
+    let rows = &published.workloads;
+    let named: BTreeMap<&Place, String> = rows
+        .victims
+        .iter()
+        .chain(&rows.culprits)
+        .chain(&rows.throttled)
+        .map(|row| (&row.name.place, row.name.word()))
+        .collect();
+    let new = |workload: &Workload| {
+        let before = old.get(&(&*workload.place, workload.number)).copied().copied().unwrap_or_default();
+        let name = named.get(&*workload.place).cloned().or_else(|| workload.place.word());
+        (name.unwrap_or_default(), workload.sums.since(&before))
+    };
+    let is_much = |(_, sums): &(String, WorkloadSums)| sums.kept.max(sums.behind).max(sums.idle) > Nanos::ZERO;
+    let mut rows: Vec<(String, WorkloadSums)> = reading.workloads.each.iter().map(new).filter(is_much).collect();
+    rows.sort_by_key(|(_, sums)| std::cmp::Reverse((sums.kept.max(sums.behind.max(sums.idle)), sums.kept)));
+    let count = rows.len();
+    let row = |(name, sums): (String, WorkloadSums)| Row {
+        cells: vec![name, sums.kept.to_string(), sums.behind.to_string(), sums.idle.to_string()],
+        ..Row::default()
+    };
+    let more = if count > 12 { format!(" The first 12 of {count}.") } else { String::new() };
+    (count > 0).then(|| Panel {
+        title: "Pods and units".to_owned(),
+        note: format!("Last {span}, waits that ended, summed over threads. A CPU limit stops a pod while the CPU is idle or others have it.{more}"),
+        columns: ["pod or unit", "kept others waiting", "waited behind others", "waited while the CPU was idle"].map(str::to_owned).to_vec(),
+        rows: rows.into_iter().take(12).map(row).collect(),
+        ..Panel::default()
+    })
+}
+
 /// What the names of roles mean. Names of cgroups need no explanation.
 fn roles(reading: &Reading) -> Panel {
     let mut kinds: Vec<RoleKind> = RoleKind::FIXED.into_iter().chain([RoleKind::Group]).collect();
@@ -329,21 +368,7 @@ fn episodes(published: &Published) -> Panel {
 }
 
 fn party(party: Option<&Party>, tasks: Option<u32>) -> String {
-    let Some(party) = party else { return String::new() };
-    let mut text = match party.comm.as_str() {
-        // For a group that its own quota throttles, the group itself is known, and not only the role.
-        "" => party.cgroup.clone().or(party.role.clone()).unwrap_or_default(),
-        comm => comm.to_owned(),
-    };
-    match (tasks, party.tid) {
-        (Some(tasks), _) => text += &format!(" ({tasks} threads)"),
-        (None, Some(tid)) => text += &format!("[{tid}]"),
-        (None, None) => {}
-    }
-    if let Some(word) = party.place.word() {
-        let _ = write!(text, " · {word}");
-    }
-    text
+    party.map_or_else(String::new, |party| of_party(party, tasks))
 }
 
 #[cfg(test)]

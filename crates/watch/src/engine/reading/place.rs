@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What the path of a cgroup says: no API server is asked.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Place {
     /// The uid of a Kubernetes pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
