@@ -160,6 +160,36 @@ tgids: Array<number>,
 cgroups: Array<string>, };
 
 /**
+ * The texts of logs and tools, and what would say more.
+ */
+export type Evidence = { 
+/**
+ * What was read.
+ */
+sources: Array<EvidenceSource>, 
+/**
+ * Commands that show what the texts do not, most useful first.
+ */
+next: Array<NextStep>, };
+
+/**
+ * A text that was read.
+ */
+export type EvidenceSource = { 
+/**
+ * The file.
+ */
+name: string, 
+/**
+ * What was found in it: `kernel log`, `list of threads (ps)`.
+ */
+kinds: Array<string>, 
+/**
+ * Its lines.
+ */
+lines: number, };
+
+/**
  * A cause with evidence, price, confidence and remedies.
  */
 export type Finding = { 
@@ -597,6 +627,19 @@ export type MomentsData = { list: Array<Moment>,
 spots: SpotsData, };
 
 /**
+ * A command that shows more.
+ */
+export type NextStep = { 
+/**
+ * What it is good for.
+ */
+why: string, 
+/**
+ * The command.
+ */
+command: string, };
+
+/**
  * What became of a finding.
  */
 export type Outcome = "appeared" | "worse" | "milder" | "vanished" | "stays";
@@ -789,7 +832,7 @@ trace: TraceSummary,
  */
 verdict: Verdict, 
 /**
- * Worst first, at most 64.
+ * Worst first, at most 64. With selected tasks: those first in which they are the victim.
  */
 findings: Array<Finding>, 
 /**
@@ -807,7 +850,11 @@ losses: Array<string>,
 /**
  * The same for programs.
  */
-missing: Array<Missing>, };
+missing: Array<Missing>, 
+/**
+ * What was read, where that was no recording but the text of logs and tools.
+ */
+evidence?: Evidence, };
 
 /**
  * What two recordings have in common where ids differ: a kind of thread and its name without numbers that only count.

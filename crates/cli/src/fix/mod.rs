@@ -116,7 +116,7 @@ const FIX_SCHEMA: &str = "unstarve.fix/1";
 #[expect(dead_code, reason = "each part is printed by itself; together they are only described")]
 pub enum FixJson {
     /// A plan, and what came of it.
-    Plan(page::FixReport<'static>),
+    Plan(Box<page::FixReport<'static>>),
     /// A recording without a finding.
     NoFinding(NoFinding),
     /// `--as shell`

@@ -87,8 +87,12 @@ impl PodNames {
                 .map(|(rest, id)| (rest.to_owned(), id.to_owned()))
         };
         let is_it = |entry: &str| of_id(entry).is_some_and(|(_, whole)| whole.starts_with(id.as_str()));
-        if let Some((rest, _)) = entry(&self.logs.join("containers"), is_it).as_deref().and_then(of_id) {
-            name.container = rest.rsplit_once('_').map(|(_, container)| container.to_owned());
+        if let Some((rest, _)) = entry(&self.logs.join("containers"), is_it).as_deref().and_then(of_id)
+            && let [pod, namespace, container] = rest.split('_').collect::<Vec<_>>().as_slice()
+        {
+            name.pod.get_or_insert_with(|| (*pod).to_owned());
+            name.namespace.get_or_insert_with(|| (*namespace).to_owned());
+            name.container = Some((*container).to_owned());
         }
         name
     }
