@@ -334,14 +334,7 @@ fn for_a_word(command: &str, word: &str, rest: &[&str]) -> Option<String> {
     let first = || rest.first().copied().filter(|first| !first.starts_with('-'));
     match command {
         "export" => Some(format!("name the result with -o {word}")),
-        "explain" | "timeline" if word.ends_with(".html") => {
-            Some(format!("a page: unstarve report {} -o {word}", first()?))
-        }
-        "explain" | "timeline" if Path::new(word).is_file() => {
-            let [first, second] = [first()?, word].map(unstarve_change::quoted_file);
-            Some(format!("one recording at a time; two side by side: unstarve compare {} {}", first?, second?))
-        }
-        "timeline" | "explain" => Some(format!("one task: --task {word}")),
+        "timeline" => for_a_second_file(first()?, word),
         "compare" => Some(
             "two recordings at a time: unstarve compare A B; unstarve report A B C is a page of several".to_owned(),
         ),
@@ -361,6 +354,18 @@ fn for_a_word(command: &str, word: &str, rest: &[&str]) -> Option<String> {
         "record" => Some(format!("a command to record comes after --: unstarve record -- {word} …")),
         _ => None,
     }
+}
+
+/// A second word where one recording is read.
+pub fn for_a_second_file(first: &str, word: &str) -> Option<String> {
+    if word.ends_with(".html") {
+        return Some(format!("a page: unstarve report {first} -o {word}"));
+    }
+    if Path::new(word).is_file() {
+        let [first, second] = [first, word].map(unstarve_change::quoted_file);
+        return Some(format!("one recording at a time; two side by side: unstarve compare {} {}", first?, second?));
+    }
+    Some(format!("one task: --task {word}"))
 }
 
 /// Ends the program with clap's message. clap prints arguments as they are: control characters in a file's name would reach the terminal.

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use thiserror::Error;
 use unstarve_diagnose::report::{Report, Severity, Verdict};
 use unstarve_diagnose::{Driven, Explained};
 use unstarve_evidence::{Facts, Source, explain, has_trigger, scan};
@@ -13,17 +14,36 @@ use unstarve_model::{CpuId, CpuSet, Tid};
 use unstarve_readers::Input;
 use unstarve_timeline::{Selection, TaskPattern};
 
+use crate::advice::for_a_second_file;
+
 /// What files of one host prove together.
 pub fn of_files(paths: &[PathBuf]) -> Result<Report> {
+    let names: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+    let advice = |second: &str| for_a_second_file(&names[0], second).unwrap_or_default();
+    if let Some(missing) = paths.iter().skip(1).find(|path| !path.exists()) {
+        bail!("{}: no such file; {}", missing.display(), advice(&missing.to_string_lossy()));
+    }
     let (mut facts, mut sources) = (Facts::default(), Vec::new());
     for path in paths {
-        add(path, &mut facts, &mut sources)?;
+        add(path, &mut facts, &mut sources).map_err(|error| match error.downcast_ref() {
+            Some(NotText(_)) => anyhow!("{error}; {}", advice(&names[1])),
+            None => error,
+        })?;
     }
     Ok(explain(&facts, &sources))
 }
 
+/// A file that is no text.
+#[derive(Debug, Error)]
+#[error("{0}: is no text; several files are one answer only if all are logs or lists of threads")]
+struct NotText(String);
+
 /// What one file proves; nothing if it is no text, or if no line of it is evidence.
 pub fn of_file(path: &Path) -> Option<Report> {
+    // A pipe that was read cannot be read again.
+    if !path.metadata().is_ok_and(|found| found.is_file()) {
+        return None;
+    }
     let (mut facts, mut sources) = (Facts::default(), Vec::new());
     add(path, &mut facts, &mut sources).ok()?;
     (!facts.is_empty()).then(|| explain(&facts, &sources))
@@ -83,7 +103,7 @@ fn add(path: &Path, facts: &mut Facts, sources: &mut Vec<Source>) -> Result<()> 
     let mut beginning = Vec::new();
     file.by_ref().take(BEGINNING).read_to_end(&mut beginning).with_context(|| format!("cannot read {name}"))?;
     if beginning.contains(&0) {
-        bail!("{name}: is no text; several files are read together only if all are text (logs, lists of threads)");
+        return Err(NotText(name).into());
     }
     let place = sources.len() as u32;
     sources.push(scan(beginning.chain(file), &short(path), place, facts)?);

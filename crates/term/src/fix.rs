@@ -118,6 +118,9 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
         if let Some(command) = &ended.next_time {
             let _ = writeln!(text, "  {}", clean(command));
         }
+        if let Some(warning) = written(page) {
+            let _ = writeln!(text, "{}", wrap(&warning, ""));
+        }
         return text;
     }
     // Where none can be applied, the list of the others has the reasons.
@@ -145,12 +148,8 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
             )
         );
     }
-    if let Some((why, author)) = &page.written {
-        let line = format!(
-            "{why}: {author} could have written anything in this recording. What it says of threads was compared with this host; whether \
-             the remedy is right was not."
-        );
-        let _ = writeln!(text, "{}", wrap(&line, "  "));
+    if let Some(warning) = written(page) {
+        let _ = writeln!(text, "{}", wrap(&warning, "  "));
     }
     text.push('\n');
     outcome(&mut text, page);
@@ -158,6 +157,15 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
         others(&mut text, page);
     }
     text
+}
+
+/// Who else could have written the recording.
+fn written(page: &Page<'_>) -> Option<String> {
+    let (why, author) = page.written.as_ref()?;
+    Some(format!(
+        "{why}: {author} could have written anything in this recording. What it says of threads was compared with this host; whether the \
+         remedy is right was not."
+    ))
 }
 
 /// `poller has ended, so nothing can be changed now.`

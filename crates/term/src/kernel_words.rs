@@ -113,7 +113,7 @@ pub const KERNEL_WORDS: &[Word] = &[
             "If no wait is shown, cyclictest was woken late: a late timer interrupt, a deep power state, firmware (SMI) or a hypervisor. See `help steal`. Start cyclictest with -m and the priority that your program has.",
         ],
         commands: &[
-            "sudo unstarve record --for 10s -- cyclictest -m -p 80 -D 8",
+            "sudo unstarve record -- cyclictest -m -p 80 -D 8",
             "unstarve explain unstarve.dat --task cyclictest",
             "unstarve timeline unstarve.dat --task cyclictest --summary",
         ],

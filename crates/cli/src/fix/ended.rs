@@ -1,5 +1,7 @@
 //! A remedy for threads that have ended: nothing can be changed now, but a form may keep it for the next time.
 
+use std::collections::BTreeSet;
+
 use unstarve_change::Form;
 use unstarve_diagnose::Explained;
 use unstarve_executor::authority::Named;
@@ -50,11 +52,11 @@ fn next_time(args: &LowArgs, explained: &Explained, finding: usize, remedy: usiz
     let plan = plan::draft(&unstarve_executor::host::ThisHost, changes, "", origin.ids);
     let targets: String = match plan::refusals_to_print(&plan, &named(args.target.clone())).is_empty() {
         true => args.target.iter().map(|thing| format!(" --target {thing}")).collect(),
-        false => changes
-            .iter()
-            .filter_map(|change| change.target.thread())
-            .map(|thread| format!(" --target {}", thread.tid))
-            .collect(),
+        false => {
+            let tids: BTreeSet<u32> =
+                changes.iter().filter_map(|change| change.target.thread()).map(|thread| thread.tid.0).collect();
+            tids.iter().map(|tid| format!(" --target {tid}")).collect()
+        }
     };
     commands::keep(args, finding, remedy, &targets, Form::Guard)
 }
