@@ -14,7 +14,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             out += &format!("   {}\n", report.verdict.text);
         }
         for finding in &report.findings {
-            out += &format!("   {:?} {:.2} {} {}\n", finding.severity, finding.confidence, finding.id, finding.sentence);
+            out +=
+                &format!("   {:?} {:.2} {} {}\n", finding.severity, finding.confidence, finding.id, finding.sentence);
         }
         std::io::Write::write_all(&mut std::io::stdout(), out.as_bytes())?;
     }

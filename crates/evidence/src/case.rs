@@ -175,7 +175,11 @@ impl<'a> Case<'a> {
     fn spot_of(&self, seen: &Seen) -> Spot {
         let percent = seen.percent.map(|percent| format!(", {percent} % of a CPU")).unwrap_or_default();
         let cpu = seen.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
-        Spot { file: seen.file_name.clone(), line: seen.line, text: format!("{}[{}]{cpu}{percent}", seen.comm, seen.pid) }
+        Spot {
+            file: seen.file_name.clone(),
+            line: seen.line,
+            text: format!("{}[{}]{cpu}{percent}", seen.comm, seen.pid),
+        }
     }
 
     fn held(&self, ran: &Ran, looks: usize) -> Held {

@@ -24,7 +24,10 @@ pub struct Kind {
 /// Findings of evidence beside those of recordings.
 pub const KINDS: [Kind; 4] = [
     Kind { id: "kernel-holds-cpu", title: "kernel code keeps a CPU, and everything bound to it waits" },
-    Kind { id: "blocked-task", title: "a thread is blocked: it waits for a lock, a device or another thread, not for a CPU" },
+    Kind {
+        id: "blocked-task",
+        title: "a thread is blocked: it waits for a lock, a device or another thread, not for a CPU",
+    },
     Kind { id: "sched-ext-stall", title: "a BPF scheduler did not run a thread that could run" },
     Kind { id: "late-device", title: "a device or a server did not answer in time" },
 ];
@@ -224,10 +227,10 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
     if trouble == Trouble::SeenRunnable && lasted.is_some_and(|lasted| lasted >= STARVED) {
         trouble = Trouble::Starved;
     }
-    if let Some(holder) = stuck.holder.as_ref().filter(|holder| holder.is_certain) {
-        if !matches!(in_way, InTheWay::Proved(_)) {
-            in_way = case.named(&holder.thread, &stuck.last);
-        }
+    if let Some(holder) = stuck.holder.as_ref().filter(|holder| holder.is_certain)
+        && !matches!(in_way, InTheWay::Proved(_))
+    {
+        in_way = case.named(&holder.thread, &stuck.last);
     }
     // A pool's own worker at work is not what keeps the pool's other workers from running: the work item is.
     if let (Sign::PoolStuck, InTheWay::Proved(held)) = (stuck.sign, &in_way) {
@@ -317,7 +320,10 @@ fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
     for one in judged.drain(..) {
         let is_same = |known: &&mut Judged<'_>| {
             known.stuck.sign == one.stuck.sign
-                && matches!(one.stuck.sign, Sign::PoolStuck | Sign::SoftLockup | Sign::HardLockup | Sign::CallNotAnswered)
+                && matches!(
+                    one.stuck.sign,
+                    Sign::PoolStuck | Sign::SoftLockup | Sign::HardLockup | Sign::CallNotAnswered
+                )
                 && known.stuck.at.boot == one.stuck.at.boot
                 && is_high(known.stuck) == is_high(one.stuck)
                 && known.held().is_none()
@@ -355,9 +361,9 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
         judged.drain(..).partition(|one| one.trouble == Trouble::Blocked);
     for one in blocked {
         let awaited = words::awaited(&one.stuck.works);
-        let behind = others
-            .iter_mut()
-            .find(|other| other.stuck.at.boot == one.stuck.at.boot && victim(other).is_some_and(|v| Some(v) == awaited));
+        let behind = others.iter_mut().find(|other| {
+            other.stuck.at.boot == one.stuck.at.boot && victim(other).is_some_and(|v| Some(v) == awaited)
+        });
         match behind {
             Some(behind) => behind.blocked.push(one.stuck),
             None => others.push(one),

@@ -254,7 +254,10 @@ impl Facts {
     pub(crate) fn stuck(&mut self, new: Stuck) {
         self.note_cpus(&new.cpus);
         let same = |known: &&mut Stuck| {
-            known.sign == new.sign && known.who == new.who && known.at.boot == new.at.boot && known.cpus == new.cpus
+            known.sign == new.sign
+                && known.who == new.who
+                && (known.at.file, known.at.boot) == (new.at.file, new.at.boot)
+                && known.cpus == new.cpus
         };
         if let Some(known) = self.stuck.iter_mut().find(same) {
             known.count += new.count;
@@ -300,7 +303,8 @@ const MAX_WORKS: usize = 16;
 /// Threads kept of lists: a large host has tens of thousands.
 const MAX_SEEN: usize = 1 << 17;
 
-fn longer(one: Lasted, other: Lasted) -> Lasted {
+/// The longer of two.
+pub(crate) fn longer(one: Lasted, other: Lasted) -> Lasted {
     match (one, other) {
         (Lasted::AtLeast(one), Lasted::AtLeast(other)) => Lasted::AtLeast(one.max(other)),
         (Lasted::Jiffies(one), Lasted::Jiffies(other)) => Lasted::Jiffies(one.max(other)),

@@ -224,8 +224,10 @@ impl KernelLog {
                 let cpus = cpu.into_iter().collect();
                 let who = rcu_thread(&flavor);
                 facts.stuck(self.report(sign, who.clone(), cpus, Lasted::Jiffies(jiffies), line));
-                self.thread_of_rcu =
-                    facts.stuck.iter().rposition(|known| known.sign == sign && known.who == who && known.works.is_empty());
+                self.thread_of_rcu = facts
+                    .stuck
+                    .iter()
+                    .rposition(|known| known.sign == sign && known.who == who && known.works.is_empty());
             }
             Message::RcuAllSeen => self.dump_of = self.detector,
             _ => {}
@@ -293,10 +295,10 @@ impl KernelLog {
                 }
             }
             Message::Frame { function } => {
-                if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index)) {
-                    if stuck.works.len() < MAX_FRAMES {
-                        stuck.works.push(function);
-                    }
+                if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index))
+                    && stuck.works.len() < MAX_FRAMES
+                {
+                    stuck.works.push(function);
                 }
             }
             _ => {}
@@ -396,7 +398,8 @@ impl KernelLog {
             }
             Message::DeadlineLate => self.report(Sign::DeadlineLate, Waiting::Nobody, Vec::new(), Unknown, line),
             Message::SoftirqPending { mask } => {
-                let name = SOFTIRQS.iter().enumerate().find(|(bit, _)| mask & 1 << bit != 0).map_or("?", |(_, name)| name);
+                let name =
+                    SOFTIRQS.iter().enumerate().find(|(bit, _)| mask & 1 << bit != 0).map_or("?", |(_, name)| name);
                 self.report(Sign::SoftirqPending, Waiting::Softirq(name), Vec::new(), Unknown, line)
             }
             Message::SlowInterrupt { what, took } => {

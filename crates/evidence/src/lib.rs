@@ -7,6 +7,8 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | `gather`, `directory` | files, directories and archives of them |
+//! | `host`, `join` | whose text it is; texts of one boot together |
 //! | `fact` | the facts |
 //! | `line` | strips the columns that loggers, mailers and containers put before a message |
 //! | `scan` | finds the lines that matter, in bounded memory |
@@ -20,8 +22,12 @@
 
 mod case;
 mod conclude;
+mod directory;
 mod fact;
+mod gather;
+mod host;
 mod jiffies;
+mod join;
 mod kernel_log;
 mod line;
 mod message;
@@ -32,6 +38,8 @@ mod words;
 
 pub use conclude::{KINDS, Kind};
 pub use fact::Facts;
+pub use gather::{FoundRecording, FoundSnapshot, GatherError, Gathered, Limits, gather};
+pub use host::Host;
 pub use scan::{ScanError, Source, has_trigger, scan};
 
 use unstarve_diagnose::report::Report;

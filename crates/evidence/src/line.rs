@@ -54,13 +54,15 @@ impl Message {
     pub fn of(line: &str) -> Message {
         let line = without_entities(line.trim_end());
         let mut message = Message::default();
-        let mut rest: &str = cut(line.trim_start_matches(['\u{feff}', ' ']), &QUOTE);
+        let line = line.trim_start_matches('\u{feff}');
+        let indented = line.trim_start_matches(' ');
+        let unquoted = cut(indented, &QUOTE);
         // A stack's indent is no column; what a mailer puts before a log's columns is.
-        if !rest.trim_start().starts_with(['[', '<']) && rest.len() == line.len() {
-            rest = &line;
-        } else if rest.trim_start().starts_with(['[', '<']) {
-            rest = rest.trim_start();
-        }
+        let mut rest = match unquoted.trim_start() {
+            columns if columns.starts_with(['[', '<']) => columns,
+            _ if unquoted.len() == indented.len() => line,
+            _ => unquoted,
+        };
         let unescaped;
         if let Some(found) = DOCKER.captures(rest) {
             unescaped = without_escapes(&found[1]);
@@ -159,7 +161,12 @@ mod tests {
             ("[  244.780025][    C0] BUG: x", "BUG: x", Some(244_780_025_000), None),
             ("Nov 22 18:39:41 host-7 kernel: [   12.5] BUG: x", "BUG: x", Some(12_500_000_000), Some("host-7")),
             ("Nov  2 18:39:41 host-7 kernel: BUG: x", "BUG: x", None, Some("host-7")),
-            ("2019-04-24T11:34:00.514575+02:00 jo kernel: [  752.5] BUG: x", "BUG: x", Some(752_500_000_000), Some("jo")),
+            (
+                "2019-04-24T11:34:00.514575+02:00 jo kernel: [  752.5] BUG: x",
+                "BUG: x",
+                Some(752_500_000_000),
+                Some("jo"),
+            ),
             ("2025-01-17T22:24:05+0300 dx bash[9148]:   CPU 0   : nr", "  CPU 0   : nr", None, Some("dx")),
             ("[Wed Feb 24 00:50:27 2021] BUG: x", "BUG: x", None, None),
             ("2026-05-28T12:21:57,303295+00:00 BUG: x", "BUG: x", None, None),
@@ -167,7 +174,12 @@ mod tests {
             ("6,16628,2000000,-;  pwq 6: x", "  pwq 6: x", Some(2_000_000_000), None),
             (" kernel:[405108.5] watchdog: x", "watchdog: x", Some(405_108_500_000_000), None),
             ("> > [   12.5] BUG: x", "BUG: x", Some(12_500_000_000), None),
-            ("Sep 13 14:34:10 ccgx user.err kernel: [43500.5] INFO: x", "INFO: x", Some(43_500_500_000_000), Some("ccgx")),
+            (
+                "Sep 13 14:34:10 ccgx user.err kernel: [43500.5] INFO: x",
+                "INFO: x",
+                Some(43_500_500_000_000),
+                Some("ccgx"),
+            ),
             ("kern  :warn  : [   12.5] BUG: x", "BUG: x", Some(12_500_000_000), None),
             (r#"{"log":"[   12.5] BUG: \"x\"\n","stream":"stdout"}"#, "BUG: \"x\"", Some(12_500_000_000), None),
             ("2026-09-17T10:11:12.123456789Z stderr F [   12.5] BUG: x", "BUG: x", Some(12_500_000_000), None),

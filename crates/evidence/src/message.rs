@@ -82,7 +82,9 @@ const ROWS: &[Row] = &[
     Row {
         triggers: &["Hypervisor detected", "paravirtualized kernel on"],
         pattern: r"(?:Hypervisor detected: |Booting paravirtualized kernel on )(?<name>.+)$",
-        make: |found| Some(Message::Hypervisor { name: text(found, "name") }).filter(|_| !found["name"].contains("bare")),
+        make: |found| {
+            Some(Message::Hypervisor { name: text(found, "name") }).filter(|_| !found["name"].contains("bare"))
+        },
     },
     // kernel/workqueue.c: wq_watchdog_timer_fn, show_pwq, wq_cpu_intensive_report
     Row {
@@ -243,10 +245,9 @@ const ROWS: &[Row] = &[
         triggers: &[" blocked on a"],
         pattern: r"task (?<comm>.+):(?<pid>\d+)(?: <\w+>)?(?: is)? blocked on an? (?:mutex|semaphore|rw-semaphore)(?:,? but the owner is not found|(?: (?<likely>likely|maybe))?(?: last)? (?:held|owned) by task (?<owner>.+):(?<owner_pid>\d+))?",
         make: |found| {
-            let owner = found.name("owner").map(|comm| Thread {
-                comm: comm.as_str().to_owned(),
-                pid: number(found, "owner_pid"),
-            });
+            let owner = found
+                .name("owner")
+                .map(|comm| Thread { comm: comm.as_str().to_owned(), pid: number(found, "owner_pid") });
             Some(Message::BlockedOn { thread: thread(found)?, owner, is_likely: found.name("likely").is_some() })
         },
     },
@@ -347,7 +348,11 @@ const ROWS: &[Row] = &[
         make: |found| {
             let waited = number::<i64>(found, "ms")?.min(0).unsigned_abs();
             let current = found.name("current").is_some();
-            Some(Message::RunQueueTask { thread: thread(found)?, current, waited: Nanos(waited.saturating_mul(1_000_000)) })
+            Some(Message::RunQueueTask {
+                thread: thread(found)?,
+                current,
+                waited: Nanos(waited.saturating_mul(1_000_000)),
+            })
         },
     },
     // stalld: log_msg in src/stalld.c
@@ -355,7 +360,11 @@ const ROWS: &[Row] = &[
         triggers: &[" starved on CPU "],
         pattern: r"(?<comm>\S.*)-(?<pid>\d+) starved on CPU (?<cpu>\d+) for (?<seconds>\d+) seconds",
         make: |found| {
-            Some(Message::Stalld { thread: thread(found)?, cpu: cpu(found, "cpu")?, lasted: seconds(found, "seconds")? })
+            Some(Message::Stalld {
+                thread: thread(found)?,
+                cpu: cpu(found, "cpu")?,
+                lasted: seconds(found, "seconds")?,
+            })
         },
     },
     // drivers/nvme/host, net/sched/sch_generic.c, fs/nfs, drivers/ata

@@ -29,7 +29,10 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
             vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
         }
         (Trouble::CpuHeld | Trouble::TimerLate, _) => {
-            vec![step("while it happens: what each CPU runs, in the kernel's log", "echo l > /proc/sysrq-trigger"), record]
+            vec![
+                step("while it happens: what each CPU runs, in the kernel's log", "echo l > /proc/sysrq-trigger"),
+                record,
+            ]
         }
         (Trouble::Blocked, _) => vec![
             step("all blocked threads with their stacks, in the kernel's log", "echo w > /proc/sysrq-trigger"),
@@ -44,7 +47,9 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
         (Trouble::Interrupts | Trouble::Machine, _) => {
             vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
         }
-        (Trouble::Device, _) => vec![step("whether a worker of the device is starved", "sudo unstarve record --for 30s")],
+        (Trouble::Device, _) => {
+            vec![step("whether a worker of the device is starved", "sudo unstarve record --for 30s")]
+        }
     };
     steps.truncate(3);
     steps

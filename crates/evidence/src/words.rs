@@ -89,7 +89,9 @@ pub fn headline(judged: &Judged<'_>) -> String {
             Some(by) => format!("{who} waited for {cpu} when it ran {by}"),
             None => format!("{who} waited for {cpu} at that moment"),
         },
-        (Trouble::CpuHeld, InTheWay::Proved(_) | InTheWay::Likely(_)) => cpu_held(judged, &cpu, &by.unwrap_or_default()),
+        (Trouble::CpuHeld, InTheWay::Proved(_) | InTheWay::Likely(_)) => {
+            cpu_held(judged, &cpu, &by.unwrap_or_default())
+        }
         (Trouble::CpuHeld | Trouble::TimerLate, InTheWay::Idle(_)) => {
             format!("{cpu} was idle and did not answer: a timer or an interrupt of it was late")
         }
@@ -237,9 +239,24 @@ pub enum Awaited {
 /// Functions of a blocked thread's stack, by what it waits for. The first function of the stack that is in a row decides, rows
 /// above before rows below.
 const AWAITED: [(Awaited, &[&str]); 9] = [
-    (Awaited::Worker, &["flush_work", "__flush_work", "__flush_workqueue", "flush_workqueue", "drain_workqueue", "cancel_work_sync"]),
-    (Awaited::Rcu, &["synchronize_rcu", "wait_rcu_gp", "__wait_rcu_gp", "rcu_barrier", "synchronize_srcu", "synchronize_net"]),
-    (Awaited::Journal, &["jbd2_log_wait_commit", "wait_transaction_locked", "jbd2_journal_commit_transaction", "xlog_", "xfs_log_force"]),
+    (
+        Awaited::Worker,
+        &["flush_work", "__flush_work", "__flush_workqueue", "flush_workqueue", "drain_workqueue", "cancel_work_sync"],
+    ),
+    (
+        Awaited::Rcu,
+        &["synchronize_rcu", "wait_rcu_gp", "__wait_rcu_gp", "rcu_barrier", "synchronize_srcu", "synchronize_net"],
+    ),
+    (
+        Awaited::Journal,
+        &[
+            "jbd2_log_wait_commit",
+            "wait_transaction_locked",
+            "jbd2_journal_commit_transaction",
+            "xlog_",
+            "xfs_log_force",
+        ],
+    ),
     (Awaited::Server, &["rpc_wait_bit_killable", "nfs_wait_bit_killable", "nfs4_", "cifs_", "ceph_"]),
     (Awaited::FuseProgram, &["fuse_", "request_wait_answer"]),
     (Awaited::Lock, &["__mutex_lock", "mutex_lock", "rwsem_down", "down_read", "down_write", "__down"]),
@@ -247,8 +264,20 @@ const AWAITED: [(Awaited, &[&str]); 9] = [
     (
         Awaited::Device,
         &[
-            "io_schedule", "blk_", "submit_bio_wait", "bio_await", "dio_await", "iomap_dio", "__iomap_dio", "wait_on_page_bit",
-            "folio_wait", "rq_qos_wait", "wbt_wait", "do_blockdev_direct_IO", "bit_wait_io", "__wait_on_buffer",
+            "io_schedule",
+            "blk_",
+            "submit_bio_wait",
+            "bio_await",
+            "dio_await",
+            "iomap_dio",
+            "__iomap_dio",
+            "wait_on_page_bit",
+            "folio_wait",
+            "rq_qos_wait",
+            "wbt_wait",
+            "do_blockdev_direct_IO",
+            "bit_wait_io",
+            "__wait_on_buffer",
         ],
     ),
     (Awaited::Another, &["wait_for_completion", "__wait_for_common", "schedule_timeout"]),
@@ -258,7 +287,13 @@ const AWAITED: [(Awaited, &[&str]); 9] = [
 pub fn awaited(functions: &[String]) -> Option<Awaited> {
     let is_in = |names: &[&str]| {
         functions.iter().any(|function| {
-            names.iter().any(|name| if name.ends_with('_') { function.starts_with(name) } else { function.split('.').next() == Some(name) || function.starts_with(name) && name.len() > 8 })
+            names.iter().any(|name| {
+                if name.ends_with('_') {
+                    function.starts_with(name)
+                } else {
+                    function.split('.').next() == Some(name) || function.starts_with(name) && name.len() > 8
+                }
+            })
         })
     };
     AWAITED.iter().find(|(_, names)| is_in(names)).map(|(awaited, _)| *awaited)
@@ -288,8 +323,15 @@ fn blocked_on(stuck: &Stuck) -> String {
 
 /// Whether a stack that begins with this function is one of a thread that left its CPU.
 pub fn is_switched_out(function: &str) -> bool {
-    const SCHEDULER: [&str; 7] =
-        ["__schedule", "schedule", "__switch_to", "context_switch", "__cond_resched", "_cond_resched", "preempt_schedule"];
+    const SCHEDULER: [&str; 7] = [
+        "__schedule",
+        "schedule",
+        "__switch_to",
+        "context_switch",
+        "__cond_resched",
+        "_cond_resched",
+        "preempt_schedule",
+    ];
     SCHEDULER.iter().any(|name| function.split('.').next() == Some(name))
         || ["preempt_schedule", "schedule_"].iter().any(|start| function.starts_with(start))
 }
@@ -303,13 +345,23 @@ pub fn remedies(judged: &Judged<'_>) -> Vec<Advice> {
     match (judged.trouble, judged.cell.rule) {
         (Trouble::Starved | Trouble::BpfScheduler, Rule::Class) => vec![
             ("move-intruder", format!("Keep {by} off {cpu}"), "Its new CPUs get its load"),
-            ("intruder-to-fair", format!("Take {by} out of the real-time class"), "Its own latency then depends on the load"),
+            (
+                "intruder-to-fair",
+                format!("Take {by} out of the real-time class"),
+                "Its own latency then depends on the load",
+            ),
         ],
-        (Trouble::Starved, _) => vec![
-            ("move-occupant", format!("Keep {by} off {cpu}, or keep the kernel's work off {cpu}"), "Its new CPUs get its load"),
-        ],
+        (Trouble::Starved, _) => vec![(
+            "move-occupant",
+            format!("Keep {by} off {cpu}, or keep the kernel's work off {cpu}"),
+            "Its new CPUs get its load",
+        )],
         (Trouble::CpuHeld | Trouble::TimerLate, _) => {
-            vec![("update-kernel", format!("Report the kernel code that {by} was in, or update the kernel or its driver"), "")]
+            vec![(
+                "update-kernel",
+                format!("Report the kernel code that {by} was in, or update the kernel or its driver"),
+                "",
+            )]
         }
         _ => Vec::new(),
     }
@@ -320,9 +372,14 @@ pub fn nothing(facts: &Facts, sources: &[Source]) -> String {
     let lines: u64 = sources.iter().map(|source| source.lines).sum();
     match (facts.seen.len() as u64, facts.ran.len() as u64) {
         (0, 0) => format!("Nothing in {} says that a thread is starved.", counted(lines, "line")),
-        (0, looks) => format!("{} of CPUs say what ran, and nothing says that a thread is starved.", counted(looks, "backtrace")),
+        (0, looks) => {
+            format!("{} of CPUs say what ran, and nothing says that a thread is starved.", counted(looks, "backtrace"))
+        }
         (threads, _) => {
-            format!("A list of {} says who may be in the way, and nothing says that a thread is starved.", counted(threads, "thread"))
+            format!(
+                "A list of {} says who may be in the way, and nothing says that a thread is starved.",
+                counted(threads, "thread")
+            )
         }
     }
 }

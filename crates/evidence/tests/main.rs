@@ -1,1 +1,4 @@
-//! The crate's tests.
+//! Evidence from outside: bundles, several texts, long logs.
+
+mod bundles;
+mod rewrapped;

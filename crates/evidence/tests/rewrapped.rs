@@ -1,0 +1,1 @@
+//! Texts as they arrive: wrapped, quoted, escaped, reversed.
