@@ -1,14 +1,16 @@
 //! `unstarve explain`: findings, causes and remedies of a recording.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Scope, Severity, verdict};
 use unstarve_diagnose::{FINDINGS, Options, REMEDIES, explain_beside};
+use unstarve_model::EventSource;
 use unstarve_term::{Look, finding_page, first_screen, kinds_page, page_of};
 
+use crate::evidence;
 use crate::fail_on::FailOn;
 use crate::grammar;
 use crate::input::{self, Recording};
@@ -33,10 +35,11 @@ Examples:
 
 Exit code: 0 nothing wrong, 1 a finding at or above --fail-on, 2 the recording could not be analysed.")]
 pub struct LowArgs {
-    /// A recording of any format, or - for standard input
-    file: Option<PathBuf>,
+    /// A recording of any format, or - for standard input; or the texts of a ticket: kernel logs, output of ps, dumps
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// Explain a recording that comes with the program: direct I/O whose kworker a real-time task starves
-    #[arg(long, conflicts_with = "file")]
+    #[arg(long, conflicts_with = "files")]
     example: bool,
     /// List all findings, with causes and required events, and all remedies
     #[arg(long, exclusive = true)]
@@ -75,13 +78,38 @@ pub enum HiArgs {
 
 /// The recording and how to report it.
 pub struct Explain {
-    /// `None` for the example.
-    recording: Option<Recording>,
+    input: ToExplain,
     options: Options,
     /// Decides the exit code; findings that are not shown count too.
     fail_on: Option<Severity>,
     min_severity: Severity,
     form: Form,
+}
+
+/// What is explained.
+enum ToExplain {
+    Example,
+    Recording(Recording),
+    /// Texts of one ticket.
+    Texts(Vec<PathBuf>),
+}
+
+impl ToExplain {
+    fn of(files: Vec<PathBuf>) -> Result<ToExplain> {
+        match <[PathBuf; 1]>::try_from(files) {
+            Ok([file]) => Ok(ToExplain::Recording(Recording::new(file)?)),
+            Err(files) if files.is_empty() => Ok(ToExplain::Example),
+            Err(files) => Ok(ToExplain::Texts(files)),
+        }
+    }
+
+    /// The recording's file, if there is one that can be read again.
+    fn file(&self) -> Option<&Path> {
+        match self {
+            ToExplain::Recording(recording) => recording.file(),
+            ToExplain::Example | ToExplain::Texts(_) => None,
+        }
+    }
 }
 
 enum Form {
@@ -98,11 +126,11 @@ impl LowArgs {
         if self.list {
             return Ok(HiArgs::List(output::look(color)));
         }
-        if self.file.is_none() && !self.example {
+        if self.files.is_empty() && !self.example {
             return Err(input::no_recording("explain"));
         }
         Ok(HiArgs::Explain(Box::new(Explain {
-            recording: self.file.map(Recording::new).transpose()?,
+            input: ToExplain::of(self.files)?,
             options: Options { selection: self.selection.raise(), ..Options::default() },
             fail_on: self.fail_on.severity(),
             min_severity: match self.min_severity {
@@ -131,20 +159,17 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
 }
 
 fn explain(args: &Explain) -> Result<ExitCode> {
-    let source = args.recording.as_ref().map_or_else(input::example, Recording::open)?;
-    let name = args.recording.as_ref().map_or_else(|| "the example".to_owned(), Recording::name);
-    let mut progress = Progress::new();
-    let mut unmet = UnmetSelection::of(&args.options.selection);
-    let mut report = explain_beside(source, &args.options, &mut unmet, |events| progress.events(events))
-        .with_context(|| name.clone())?
-        .report;
-    drop(progress);
-    unmet.report_unmet(&args.options.selection, &name)?;
+    let mut report = read(args)?;
+    if report.evidence.is_some() {
+        evidence::select(&mut report, &args.options.selection)?;
+    }
     let failed = args.fail_on.is_some_and(|limit| report.findings.iter().any(|finding| finding.severity >= limit));
     output::will_end_with(u8::from(failed));
     report.findings.retain(|finding| finding.severity >= args.min_severity);
     let scope = args.options.scope();
-    report.verdict = verdict(&report, scope);
+    if report.evidence.is_none() {
+        report.verdict = verdict(&report, scope);
+    }
     let text = text(&report, scope, args)?;
     match args.form {
         Form::Full(_) | Form::Finding(..) => pager::print(&text)?,
@@ -153,9 +178,42 @@ fn explain(args: &Explain) -> Result<ExitCode> {
     Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
+/// The report of a recording; or of texts, where that is what was given.
+fn read(args: &Explain) -> Result<Report> {
+    match &args.input {
+        ToExplain::Example => recorded(input::example()?, "the example", args),
+        ToExplain::Texts(files) => evidence::of_files(files),
+        ToExplain::Recording(recording) => {
+            if let Some(stream) = recording.stream()? {
+                if evidence::begins_like_evidence(stream.prefix()) {
+                    return evidence::of_stream(stream);
+                }
+                return recorded(unstarve_readers::open::open_input(stream)?, &recording.name(), args);
+            }
+            let report = recording.open().and_then(|source| recorded(source, &recording.name(), args));
+            let says_little = |report: &Report| report.trace.too_little.is_some() && report.verdict.severity.is_none();
+            match report {
+                Ok(report) if !says_little(&report) => Ok(report),
+                report => recording.file().and_then(evidence::of_file).map_or(report, Ok),
+            }
+        }
+    }
+}
+
+fn recorded(source: Box<dyn EventSource>, name: &str, args: &Explain) -> Result<Report> {
+    let mut progress = Progress::new();
+    let mut unmet = UnmetSelection::of(&args.options.selection);
+    let report = explain_beside(source, &args.options, &mut unmet, |events| progress.events(events))
+        .with_context(|| name.to_owned())?
+        .report;
+    drop(progress);
+    unmet.report_unmet(&args.options.selection, name)?;
+    Ok(report)
+}
+
 fn text(report: &Report, scope: Scope, args: &Explain) -> Result<String> {
     // Standard input cannot be read again, the example is not a file, and a name that is not UTF-8 cannot be printed.
-    let name = args.recording.as_ref().and_then(Recording::file).and_then(|file| file.to_str()).unwrap_or("FILE");
+    let name = args.input.file().and_then(Path::to_str).unwrap_or("FILE");
     // `fix undo` undoes.
     let name = if grammar::is_verb_of_fix(name) { format!("./{name}") } else { name.to_owned() };
     let name = unstarve_change::quoted_file(&name);

@@ -7,12 +7,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use unstarve_executor::authority::Author;
 use unstarve_files::trust::{Distrust, TrustError, check_author};
 use unstarve_model::EventSource;
 use unstarve_readers::{Input, OpenError, open_input};
 
+use crate::evidence;
 use crate::output;
 
 /// How long to wait silently for a pipe: a writer started together with the program, as in `<(zcat trace.gz)`, writes
@@ -60,11 +61,33 @@ impl Recording {
         }
         let open = || unstarve_readers::open(&self.0);
         if !self.0.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
-            return Ok(open()?);
+            return open().map_err(|error| self.no_recording(error));
         }
         // Opening waits for a writer and its first bytes; without this message it looks like a hang.
         let remark = || output::remark(&format!("reading from the pipe {} until its writer closes it", self.name()));
         Ok(saying_if_it_lasts(WRITER_TIMEOUT, remark, open)?)
+    }
+
+    /// The error for a file that is no recording, with what reads it if something does.
+    fn no_recording(&self, error: OpenError) -> anyhow::Error {
+        let is_evidence = matches!(error, OpenError::Unknown { .. }) && evidence::of_file(&self.0).is_some();
+        if !is_evidence {
+            return error.into();
+        }
+        let name = self.name();
+        anyhow!(
+            "{name} is a log or a list of threads, and no recording: `unstarve explain {name}` reads it. To make a recording of this \
+             machine: sudo unstarve record --for 10s"
+        )
+    }
+
+    /// Standard input, where it is a stream that cannot be read again.
+    pub fn stream(&self) -> Result<Option<Input>> {
+        if self.0 != Path::new("-") {
+            return Ok(None);
+        }
+        let input = Input::stdin().context("cannot read standard input")?;
+        Ok(Some(input))
     }
 
     /// Opens it and returns who could have written it, because its claims about this host are theirs. Judged by the

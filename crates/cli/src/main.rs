@@ -18,6 +18,7 @@ macro_rules! note {
 mod check;
 mod compare;
 mod doctor;
+mod evidence;
 mod explain;
 mod export;
 mod external_program;

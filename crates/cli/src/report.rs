@@ -10,6 +10,7 @@ use unstarve_diagnose::{Options, explain_beside};
 use unstarve_html::{Collector, Trace, comparison_html, html};
 use unstarve_timeline::{Both, Selection};
 
+use crate::evidence;
 use crate::input::{Recording, is_same_file};
 use crate::output;
 use crate::progress::Progress;
@@ -106,7 +107,17 @@ fn write(target: Target, page: &str) -> Result<()> {
     Ok(())
 }
 
+/// A recording, or else a text that is evidence.
 fn read(recording: &Recording, name: String, selection: &Selection) -> Result<Trace> {
+    let recorded = read_recording(recording, name.clone(), selection);
+    let Err(error) = recorded else { return recorded };
+    match recording.file().and_then(evidence::of_file) {
+        Some(report) => Ok(evidence::page_trace(name, report)),
+        None => Err(error),
+    }
+}
+
+fn read_recording(recording: &Recording, name: String, selection: &Selection) -> Result<Trace> {
     let mut progress = Progress::new();
     let mut collector = Collector::default();
     let source = recording.open()?;

@@ -6,6 +6,7 @@ mod book;
 mod command_line;
 mod dist_place;
 mod doctor;
+mod evidence;
 #[cfg(feature = "columnar")]
 mod fleet;
 mod forged_recordings;

@@ -57,7 +57,9 @@ fn what_commands_print_is_what_their_schemas_say() {
     std::fs::write(&policy, rules).expect("a policy");
     let policy = policy.to_str().expect("UTF-8");
     let schema_of_lines = schema("timeline");
-    let cases: [(&str, &[&str]); 27] = [
+    let log = testdata("logs/hung-flush.6.12.log");
+    let cases: [(&str, &[&str]); 28] = [
+        ("explain", &["explain", "--json", &log]),
         ("explain", &["explain", "--json", &sick]),
         ("explain", &["explain", "--json", &good]),
         ("compare", &["compare", "--json", &good, &sick]),

@@ -73,6 +73,13 @@ pub struct Driven {
 }
 
 impl Driven {
+    /// The state after no event at all, for a report that is not of a recording.
+    pub fn nothing() -> Driven {
+        let info = TraceInfo::default();
+        let Analysis { timeline, snapshot, .. } = Analysis::begin(&info);
+        Driven { timeline, info, snapshot, events: 0, switches: 0, seen: EventSet::default(), losses: Vec::new() }
+    }
+
     /// The wall clock of the trace, if known.
     pub fn wall(&self) -> Option<WallClock> {
         origin::wall(&self.info, self.snapshot.as_deref())

@@ -53,6 +53,8 @@ pub enum Trouble {
     Deadline,
     /// Interrupt handlers take long.
     Interrupts,
+    /// Interrupts or softirqs take most of a CPU.
+    InterruptLoad,
     /// The machine, or its clock, stood still.
     Machine,
     /// A device is late.
@@ -76,7 +78,7 @@ impl Trouble {
             Sign::RealTimeLimit => Trouble::RealTimeLimit,
             Sign::DeadlineLate => Trouble::Deadline,
             Sign::SlowInterrupt => Trouble::Interrupts,
-            Sign::ClockJumped => Trouble::Machine,
+            Sign::ClockJumped | Sign::Steal => Trouble::Machine,
             Sign::DeviceLate => Trouble::Device,
         }
     }
@@ -125,24 +127,25 @@ pub fn decide(trouble: Trouble, way: Way) -> Cell {
     match (trouble, way) {
         (Trouble::Starved, Sure(RealTime)) => cell("rt-starvation", Critical, 0.9, Rule::Class),
         (Trouble::Starved, Once(RealTime)) => cell("rt-starvation", Critical, 0.8, Rule::Class),
-        (Trouble::Starved, Likely(RealTime)) => cell("rt-starvation", Warning, 0.6, Rule::Class),
+        (Trouble::Starved, Likely(RealTime)) => cell("rt-starvation", Warning, 0.7, Rule::Class),
         (Trouble::Starved, Sure(Fair)) => cell("stuck-equal", Critical, 0.85, Rule::Fair),
         (Trouble::Starved, Once(Fair)) => cell("stuck-equal", Critical, 0.75, Rule::Fair),
-        (Trouble::Starved, Likely(Fair)) => cell("stuck-equal", Warning, 0.5, Rule::Fair),
+        (Trouble::Starved, Likely(Fair)) => cell("stuck-equal", Warning, 0.65, Rule::Fair),
         (Trouble::Starved, Sure(Class::Unknown)) => cell("long-wait", Critical, 0.85, Rule::Unranked),
         (Trouble::Starved, Once(Class::Unknown)) => cell("long-wait", Critical, 0.75, Rule::Unranked),
-        (Trouble::Starved, Likely(Class::Unknown)) => cell("long-wait", Warning, 0.5, Rule::Unranked),
+        (Trouble::Starved, Likely(Class::Unknown)) => cell("long-wait", Warning, 0.55, Rule::Unranked),
         // The victim is certain, the culprit is not named.
         (Trouble::Starved, Several | Way::Unknown) => cell("long-wait", Critical, 0.8, Rule::Unknown),
         (Trouble::Starved, Idle) => cell("cpu-stopped", Warning, 0.5, Rule::Unknown),
         (Trouble::SeenRunnable, Sure(RealTime) | Once(RealTime)) => cell("rt-starvation", Warning, 0.6, Rule::Class),
+        (Trouble::SeenRunnable, Likely(RealTime)) => cell("rt-starvation", Warning, 0.5, Rule::Class),
         (Trouble::SeenRunnable, _) => cell("long-wait", Info, 0.3, Rule::Unknown),
         (Trouble::CpuHeld, Sure(_)) => cell("kernel-holds-cpu", Critical, 0.85, Rule::NotPreempted),
         (Trouble::CpuHeld, Once(_)) => cell("kernel-holds-cpu", Critical, 0.75, Rule::NotPreempted),
         (Trouble::CpuHeld, Likely(_)) => cell("kernel-holds-cpu", Warning, 0.5, Rule::NotPreempted),
         (Trouble::CpuHeld, Several | Way::Unknown) => cell("kernel-holds-cpu", Warning, 0.7, Rule::Unknown),
         (Trouble::CpuHeld | Trouble::TimerLate, Idle) => cell("cpu-stopped", Warning, 0.6, Rule::Unknown),
-        (Trouble::TimerLate, Sure(_) | Once(_)) => cell("kernel-holds-cpu", Warning, 0.6, Rule::NotPreempted),
+        (Trouble::TimerLate, Sure(_) | Once(_)) => cell("long-wait", Warning, 0.6, Rule::Unranked),
         (Trouble::TimerLate, _) => cell("cpu-stopped", Warning, 0.5, Rule::Unknown),
         (Trouble::Blocked, _) => cell("blocked-task", Warning, 0.9, Rule::Unknown),
         (Trouble::BpfScheduler, Sure(RealTime) | Once(RealTime)) => cell("rt-starvation", Critical, 0.75, Rule::Class),
@@ -150,6 +153,7 @@ pub fn decide(trouble: Trouble, way: Way) -> Cell {
         (Trouble::RealTimeLimit, _) => cell("throttled", Warning, 0.7, Rule::Throttled),
         (Trouble::Deadline, _) => cell("deadline-overrun", Warning, 0.7, Rule::Unknown),
         (Trouble::Interrupts, _) => cell("irq-interference", Info, 0.5, Rule::Irq),
+        (Trouble::InterruptLoad, _) => cell("irq-interference", Warning, 0.8, Rule::Softirq),
         (Trouble::Machine, _) => cell("cpu-stopped", Info, 0.4, Rule::Unknown),
         (Trouble::Device, _) => cell("late-device", Warning, 0.8, Rule::Unknown),
     }
@@ -202,7 +206,7 @@ fn way(way: &InTheWay, sign: Sign) -> Way {
         InTheWay::Likely(held) => Way::Likely(class(held)),
         InTheWay::Several(_) => Way::Several,
         InTheWay::Idle(_) => Way::Idle,
-        InTheWay::Unknown => Way::Unknown,
+        InTheWay::Spins(_) | InTheWay::Unknown => Way::Unknown,
     }
 }
 
@@ -210,6 +214,7 @@ fn way(way: &InTheWay, sign: Sign) -> Way {
 pub fn judge<'a>(case: &Case<'_>, facts: &'a Facts) -> Vec<Judged<'a>> {
     let mut judged: Vec<Judged<'a>> = facts.stuck.iter().map(|stuck| one(case, stuck)).collect();
     fold_rcu(&mut judged);
+    kernel_keeps(&mut judged);
     share_cause(&mut judged);
     fold_cpus(&mut judged);
     fold_blocked(&mut judged);
@@ -228,7 +233,7 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         trouble = Trouble::Starved;
     }
     if let Some(holder) = stuck.holder.as_ref().filter(|holder| holder.is_certain)
-        && !matches!(in_way, InTheWay::Proved(_))
+        && !matches!(in_way, InTheWay::Proved(_) | InTheWay::Spins(_))
     {
         in_way = case.named(&holder.thread, &stuck.last);
     }
@@ -244,9 +249,15 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         let Waiting::Thread(thread) = &stuck.who else { unreachable!("a thread of RCU") };
         (trouble, in_way) = (Trouble::CpuHeld, case.named(thread, &stuck.last));
     }
+    if stuck.interrupts.is_some() {
+        trouble = Trouble::InterruptLoad;
+    }
     let mut cell = decide(trouble, way(&in_way, stuck.sign));
     if stuck.sign == Sign::SlowWork {
         cell.severity = Severity::Info;
+    }
+    if stuck.runnable.is_some() {
+        cell.confidence = cell.confidence.max(READY_TO_RUN);
     }
     let is_jiffies = match stuck.lasted {
         Lasted::Jiffies(jiffies) => Some(jiffies),
@@ -255,6 +266,9 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
     let cpu = case.cpu(stuck);
     Judged { stuck, also: Vec::new(), trouble, way: in_way, cell, cpu, lasted, is_jiffies, blocked: Vec::new() }
 }
+
+/// The confidence where a worker of the pool is seen ready to run.
+const READY_TO_RUN: f64 = 0.85;
 
 /// A thread that could run and did not for so long is starved, whatever the load.
 const STARVED: Nanos = Nanos(1_000_000_000);
@@ -287,6 +301,21 @@ fn starves(causes: &[(u32, u32)], place: Option<(u32, u32)>) -> bool {
     place.is_some_and(|place| causes.contains(&place))
 }
 
+/// Where kernel code keeps a CPU from RCU or the watchdog, the same thread does not starve the CPU's workers by its priority: the kernel
+/// cannot switch.
+fn kernel_keeps(judged: &mut [Judged<'_>]) {
+    let place = |one: &Judged<'_>| Some((one.stuck.at.boot, one.cpu?, one.held()?.thread.clone()));
+    let is_user = |one: &Judged<'_>| one.held().is_some_and(|held| held.in_user_code == Some(true));
+    let kept: Vec<(u32, u32, Thread)> =
+        judged.iter().filter(|one| one.trouble == Trouble::CpuHeld && !is_user(one)).filter_map(place).collect();
+    for one in judged.iter_mut().filter(|one| one.trouble == Trouble::Starved) {
+        if place(one).is_some_and(|place| kept.contains(&place)) {
+            one.trouble = Trouble::CpuHeld;
+            one.cell = decide(one.trouble, way(&one.way, one.stuck.sign));
+        }
+    }
+}
+
 /// Soft lockups of so many CPUs, in as many threads, have a cause that none of these threads is.
 const SHARED_CAUSE: usize = 3;
 
@@ -304,12 +333,18 @@ fn share_cause(judged: &mut [Judged<'_>]) {
                 threads.push(held.thread.clone());
             }
         }
-        if threads.len() < SHARED_CAUSE {
+        // The idle task holds no CPU, and a clock that jumped or time that was stolen says that the machine stood still.
+        let stood_still = judged.iter().any(|one| {
+            (one.stuck.at.boot == boot && one.stuck.sign == Sign::ClockJumped)
+                || one.stuck.sign == Sign::Steal
+                || mine(one) && matches!(one.way, InTheWay::Idle(_))
+        });
+        if threads.len() < if stood_still { 1 } else { SHARED_CAUSE } {
             continue;
         }
         for one in judged.iter_mut().filter(|one| mine(one)) {
             one.way = InTheWay::Several(threads.clone());
-            one.cell = decide(one.trouble, Way::Several);
+            one.cell = decide(if stood_still { Trouble::TimerLate } else { one.trouble }, Way::Several);
         }
     }
 }
@@ -319,15 +354,19 @@ fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
     let mut folded: Vec<Judged<'_>> = Vec::new();
     for one in judged.drain(..) {
         let is_same = |known: &&mut Judged<'_>| {
+            let nobody = known.held().is_none() && one.held().is_none();
             known.stuck.sign == one.stuck.sign
-                && matches!(
-                    one.stuck.sign,
-                    Sign::PoolStuck | Sign::SoftLockup | Sign::HardLockup | Sign::CallNotAnswered
-                )
                 && known.stuck.at.boot == one.stuck.at.boot
-                && is_high(known.stuck) == is_high(one.stuck)
-                && known.held().is_none()
-                && one.held().is_none()
+                && match one.stuck.sign {
+                    Sign::PoolStuck | Sign::SoftLockup | Sign::HardLockup | Sign::CallNotAnswered => {
+                        nobody && is_as_long(known.lasted, one.lasted)
+                    }
+                    // Of one moment.
+                    Sign::SeenWaiting => {
+                        known.cpu == one.cpu && known.held() == one.held() && known.lasted == one.lasted
+                    }
+                    _ => false,
+                }
         };
         match folded.iter_mut().find(is_same) {
             Some(known) => {
@@ -341,10 +380,12 @@ fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
     *judged = folded;
 }
 
-fn is_high(stuck: &Stuck) -> Option<bool> {
-    match stuck.who {
-        Waiting::BoundPool { high, .. } => Some(high),
-        _ => None,
+/// Whether both began at about the same time: reports of one trouble are some seconds apart.
+fn is_as_long(one: Option<Nanos>, other: Option<Nanos>) -> bool {
+    const APART: u64 = 10_000_000_000;
+    match (one, other) {
+        (Some(one), Some(other)) => one.0.abs_diff(other.0) <= APART.max(one.0 / 10),
+        (one, other) => one == other,
     }
 }
 
@@ -355,21 +396,62 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
             Some(words::Awaited::Worker)
         }
         (Trouble::Starved | Trouble::CpuHeld, Waiting::Thread(thread)) if is_rcu(thread) => Some(words::Awaited::Rcu),
+        // Seen waiting, while somebody waits for its work: so it has waited for as long.
+        (Trouble::SeenRunnable, Waiting::Thread(thread)) if one.held().is_some() && is_worker(thread) => {
+            Some(words::Awaited::Worker)
+        }
+        (Trouble::SeenRunnable, Waiting::Thread(thread)) if one.held().is_some() && is_rcu(thread) => {
+            Some(words::Awaited::Rcu)
+        }
+        (Trouble::Device, _) => Some(words::Awaited::Device),
         _ => None,
     };
     let (blocked, mut others): (Vec<Judged<'_>>, Vec<Judged<'_>>) =
         judged.drain(..).partition(|one| one.trouble == Trouble::Blocked);
+    let mut alone: Vec<Judged<'_>> = Vec::new();
     for one in blocked {
         let awaited = words::awaited(&one.stuck.works);
-        let behind = others.iter_mut().find(|other| {
-            other.stuck.at.boot == one.stuck.at.boot && victim(other).is_some_and(|v| Some(v) == awaited)
-        });
+        let behind = others
+            .iter_mut()
+            .find(|other| is_same_time(other.stuck, one.stuck) && victim(other).is_some_and(|v| Some(v) == awaited));
         match behind {
-            Some(behind) => behind.blocked.push(one.stuck),
+            Some(behind) => {
+                if behind.trouble == Trouble::SeenRunnable {
+                    behind.trouble = Trouble::Starved;
+                    behind.cell = decide(Trouble::Starved, way(&behind.way, behind.stuck.sign));
+                }
+                if behind.stuck.sign == Sign::SeenWaiting {
+                    behind.lasted = behind.lasted.max(one.lasted);
+                }
+                behind.blocked.push(one.stuck);
+            }
+            None => alone.push(one),
+        }
+    }
+    // What remains is one trouble, told by the thread that is blocked longest and waits for no lock of the others.
+    alone.sort_by_key(|one| {
+        let is_lock = one.stuck.holder.is_some() || words::awaited(&one.stuck.works) == Some(words::Awaited::Lock);
+        (one.stuck.at.boot, is_lock, std::cmp::Reverse(one.lasted))
+    });
+    for one in alone {
+        match others
+            .iter_mut()
+            .find(|other| other.trouble == Trouble::Blocked && other.stuck.at.boot == one.stuck.at.boot)
+        {
+            Some(known) => known.also.push(one.stuck),
             None => others.push(one),
         }
     }
     *judged = others;
+}
+
+/// Whether both are of one boot: of the same in a file, of any where they are in two.
+fn is_same_time(one: &Stuck, other: &Stuck) -> bool {
+    one.at.file != other.at.file || one.at.boot == other.at.boot
+}
+
+fn is_worker(thread: &Thread) -> bool {
+    KernelThread::of(&thread.comm.as_str().into()).is_some_and(KernelThread::is_worker)
 }
 
 fn is_rcu(thread: &Thread) -> bool {
@@ -421,7 +503,9 @@ pub fn report(case: &Case<'_>, facts: &Facts, sources: &[Source]) -> Report {
 fn finding(judged: &Judged<'_>) -> Finding {
     let Judged { stuck, cell, .. } = judged;
     let length = judged.lasted.unwrap_or(Nanos::ZERO).0;
-    let culprit: Vec<Culprit> = judged.held().map(|held| culprit(held, cell.rule, length)).into_iter().collect();
+    // Where the thread that ran is not the reason, no rule says so.
+    let by = judged.held().filter(|_| cell.rule != Rule::Unknown);
+    let culprit: Vec<Culprit> = by.map(|held| culprit(held, cell.rule, length)).into_iter().collect();
     let headline = words::headline(judged);
     Finding {
         id: FindingId::from(cell.finding),
@@ -520,4 +604,51 @@ fn remedy((id, text, risk): (&'static str, String, &'static str)) -> Remedy {
 /// A line as evidence: `dmesg.txt:12: BUG: …`.
 pub fn quote(spot: &Spot) -> String {
     format!("{}:{}: {}", spot.file, spot.line, spot.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TROUBLES: [Trouble; 12] = [
+        Trouble::Starved,
+        Trouble::SeenRunnable,
+        Trouble::CpuHeld,
+        Trouble::TimerLate,
+        Trouble::Blocked,
+        Trouble::BpfScheduler,
+        Trouble::RealTimeLimit,
+        Trouble::Deadline,
+        Trouble::Interrupts,
+        Trouble::InterruptLoad,
+        Trouble::Machine,
+        Trouble::Device,
+    ];
+
+    fn ways() -> Vec<Way> {
+        let classes = [Class::RealTime, Class::Fair, Class::Unknown];
+        let named = classes.into_iter().flat_map(|class| [Way::Sure(class), Way::Once(class), Way::Likely(class)]);
+        named.chain([Way::Several, Way::Idle, Way::Unknown]).collect()
+    }
+
+    #[test]
+    fn every_cell_is_decided() {
+        let row = |trouble: Trouble| {
+            let cell = |way: Way| {
+                let Cell { finding, severity, confidence, rule } = decide(trouble, way);
+                format!("  {:<18} {finding} {} {confidence} {rule}", format!("{way:?}"), severity.word())
+            };
+            format!("{trouble:?}\n{}", ways().into_iter().map(cell).collect::<Vec<_>>().join("\n"))
+        };
+        insta::assert_snapshot!(TROUBLES.map(row).join("\n"));
+    }
+
+    #[test]
+    fn what_is_unsure_is_never_critical() {
+        for (trouble, way) in TROUBLES.into_iter().flat_map(|trouble| ways().into_iter().map(move |way| (trouble, way)))
+        {
+            let cell = decide(trouble, way);
+            assert!(cell.confidence >= 0.75 || cell.severity < Severity::Critical, "{trouble:?} {way:?}");
+        }
+    }
 }

@@ -88,6 +88,8 @@ pub(crate) enum Sign {
     SoftirqPending,
     /// `perf: interrupt took too long`, `hrtimer: interrupt took`, `NMI handler … took too long`.
     SlowInterrupt,
+    /// The hypervisor took the CPUs' time.
+    Steal,
     /// A clock ran away from another, or the machine stood still.
     ClockJumped,
     /// `sched_ext: … runnable task stall`.
@@ -141,6 +143,10 @@ pub(crate) struct Stuck {
     pub(crate) works: Vec<String>,
     /// Works that the pool's own workers were busy with, and which worker.
     pub(crate) in_flight: Vec<(u32, String)>,
+    /// A worker of the pool that could run and was not running: its stack ends in the scheduler.
+    pub(crate) runnable: Option<Thread>,
+    /// Which interrupts took the CPU, and how much of it: `10410 of 10558 ms in softirqs`.
+    pub(crate) interrupts: Option<String>,
     /// A name beside: the BPF scheduler, the device.
     pub(crate) detail: Option<String>,
     /// The first line about it, and the last.
@@ -184,6 +190,8 @@ pub(crate) struct Ran {
     pub(crate) work: Option<String>,
     /// Whether it was in user code; `None` if not said.
     pub(crate) in_user_code: Option<bool>,
+    /// The kernel's function that it was in.
+    pub(crate) function: Option<String>,
     pub(crate) spot: Spot,
     pub(crate) at: Moment,
 }
@@ -239,6 +247,8 @@ impl Stuck {
             holder: None,
             works: Vec::new(),
             in_flight: Vec::new(),
+            runnable: None,
+            interrupts: None,
             detail: None,
             first: spot.clone(),
             last: spot,
@@ -265,6 +275,8 @@ impl Facts {
             known.until = new.until;
             known.lasted = longer(known.lasted, new.lasted);
             known.holder = known.holder.take().or(new.holder);
+            known.runnable = known.runnable.take().or(new.runnable);
+            known.interrupts = known.interrupts.take().or(new.interrupts);
             let fresh: Vec<String> = new.works.into_iter().filter(|work| !known.works.contains(work)).collect();
             known.works.extend(fresh);
             known.works.truncate(MAX_WORKS);

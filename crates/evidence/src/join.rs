@@ -108,6 +108,12 @@ fn copied(known: &mut [Stuck], new: &Stuck) -> bool {
     if known.holder.is_none() {
         known.holder.clone_from(&new.holder);
     }
+    if known.runnable.is_none() {
+        known.runnable.clone_from(&new.runnable);
+    }
+    if known.interrupts.is_none() {
+        known.interrupts.clone_from(&new.interrupts);
+    }
     if known.works.len() < new.works.len() {
         known.works.clone_from(&new.works);
     }

@@ -1,6 +1,7 @@
 //! Messages of a kernel's log to facts: which lines belong to one report of the kernel.
 
 use unstarve_model::{Nanos, Policy};
+use unstarve_sched::KernelThread;
 
 use crate::fact::{Facts, Holder, How, Lasted, Moment, Ran, Sign, Spot, Stuck, Thread, Waiting};
 use crate::jiffies::Hertz;
@@ -40,6 +41,11 @@ pub struct KernelLog {
     current: Option<usize>,
     /// The last blocked task among the facts, whose stack follows.
     blocked: Option<usize>,
+    /// A thread of RCU that was starved, until the line with its state.
+    starved: Option<Stuck>,
+    /// Whether the workers of stalled pools are being listed, and the last one.
+    lists_workers: bool,
+    worker: Option<Thread>,
     /// The last starved thread of RCU among the facts, whose stack follows.
     thread_of_rcu: Option<usize>,
     /// The CPU whose run queue is being listed.
@@ -58,6 +64,7 @@ struct Stall {
     flavor: String,
     cpus: Vec<u32>,
     idle: Vec<u32>,
+    interrupts: Option<String>,
     jiffies: Option<u64>,
     spot: Spot,
     at: Moment,
@@ -93,10 +100,13 @@ impl KernelLog {
     /// Takes a message.
     pub fn message(&mut self, message: Message, line: &Line, facts: &mut Facts) {
         if !matches!(message, Message::Frame { .. } | Message::Task { .. } | Message::CurrentWork { .. }) {
-            self.blocked = None;
+            (self.blocked, self.worker, self.lists_workers) = (None, None, false);
+        }
+        if !matches!(message, Message::RcuState { .. }) {
+            self.close_starved(None, facts);
         }
         self.lists_limit_users &= matches!(message, Message::LimitUser { .. });
-        if !matches!(message, Message::RcuCpu { .. } | Message::RcuLength { .. }) {
+        if !matches!(message, Message::RcuCpu { .. } | Message::RcuLength { .. } | Message::RcuCpuTime { .. }) {
             self.close_stall(facts);
         }
         self.any |= !matches!(message, Message::Boot { .. } | Message::CommandLine { .. });
@@ -109,12 +119,15 @@ impl KernelLog {
             | Message::PoolWork { .. }
             | Message::InFlight { .. }
             | Message::Pending { .. }
+            | Message::StalledWorkers
             | Message::SlowWork { .. } => self.workqueue(message, line, facts),
             Message::RcuStall { .. }
             | Message::RcuCpu { .. }
             | Message::RcuLength { .. }
             | Message::RcuStarved { .. }
+            | Message::RcuState { .. }
             | Message::RcuAllSeen
+            | Message::RcuCpuTime { .. }
             | Message::RcuTimer { .. }
             | Message::RcuTimerCpu { .. } => self.rcu(message, line, facts),
             Message::BacktraceOf { .. }
@@ -122,7 +135,7 @@ impl KernelLog {
             | Message::Current { .. }
             | Message::CurrentWork { .. }
             | Message::UserCode
-            | Message::KernelCode
+            | Message::KernelCode { .. }
             | Message::Frame { .. }
             | Message::Task { .. } => self.backtrace(message, line, facts),
             Message::SchedExtDisabled { .. }
@@ -136,6 +149,7 @@ impl KernelLog {
 
     /// Ends what is open.
     pub fn finish(&mut self, facts: &mut Facts) {
+        self.close_starved(None, facts);
         self.close_stall(facts);
     }
 
@@ -163,6 +177,7 @@ impl KernelLog {
                 self.pool = None;
             }
             Message::Workqueue => self.pool = None,
+            Message::StalledWorkers => self.lists_workers = true,
             Message::PoolWork { cpus, nice } => self.pool = Some((cpus, nice)),
             Message::InFlight { items } => {
                 if let Some(stuck) = self.listed_pool(facts) {
@@ -201,7 +216,15 @@ impl KernelLog {
         match message {
             Message::RcuStall { flavor, cpus, jiffies, .. } => {
                 let at = self.at(line);
-                self.stall = Some(Stall { flavor, cpus, idle: Vec::new(), jiffies, spot: line.spot.clone(), at });
+                self.stall = Some(Stall {
+                    flavor,
+                    cpus,
+                    idle: Vec::new(),
+                    interrupts: None,
+                    jiffies,
+                    spot: line.spot.clone(),
+                    at,
+                });
                 if let Some(jiffies) = jiffies {
                     self.tick(jiffies, line, facts);
                 }
@@ -220,18 +243,42 @@ impl KernelLog {
                 }
             }
             Message::RcuStarved { flavor, jiffies, runnable, cpu } => {
-                let sign = if runnable { Sign::RcuThreadStarved } else { Sign::RcuTimerLate };
                 let cpus = cpu.into_iter().collect();
                 let who = rcu_thread(&flavor);
-                facts.stuck(self.report(sign, who.clone(), cpus, Lasted::Jiffies(jiffies), line));
-                self.thread_of_rcu = facts
-                    .stuck
-                    .iter()
-                    .rposition(|known| known.sign == sign && known.who == who && known.works.is_empty());
+                let report = self.report(Sign::RcuThreadStarved, who, cpus, Lasted::Jiffies(jiffies), line);
+                self.starved = Some(report);
+                if runnable.is_some() {
+                    self.close_starved(runnable, facts);
+                }
+            }
+            Message::RcuState { runnable, cpu } => {
+                if let Some(starved) = &mut self.starved {
+                    starved.cpus.extend(cpu);
+                }
+                self.close_starved(runnable, facts);
+            }
+            Message::RcuCpuTime { hard_interrupts, softirqs, all } => {
+                if let Some(stall) = &mut self.stall {
+                    let most =
+                        |part: u64, name: &str| (part > all / 2).then(|| format!("{part} of {all} ms in {name}"));
+                    stall.interrupts = most(softirqs, "softirqs").or_else(|| most(hard_interrupts, "interrupts"));
+                }
             }
             Message::RcuAllSeen => self.dump_of = self.detector,
             _ => {}
         }
+    }
+
+    /// Adds the report about RCU's thread, once it is known whether that could run.
+    fn close_starved(&mut self, runnable: Option<bool>, facts: &mut Facts) {
+        let Some(mut report) = self.starved.take() else { return };
+        if runnable == Some(false) {
+            report.sign = Sign::RcuTimerLate;
+        }
+        let (sign, who) = (report.sign, report.who.clone());
+        facts.stuck(report);
+        self.thread_of_rcu =
+            facts.stuck.iter().rposition(|known| known.sign == sign && known.who == who && known.works.is_empty());
     }
 
     /// Learns the length of the kernel's tick from a stall.
@@ -261,11 +308,14 @@ impl KernelLog {
                 policy: None,
                 work: None,
                 in_user_code: None,
+                function: None,
                 spot: stall.spot.clone(),
                 at: stall.at,
             });
         }
-        facts.stuck(Stuck::new(Sign::RcuStall, rcu_thread(&stall.flavor), cpus, lasted, stall.spot, stall.at));
+        let mut report = Stuck::new(Sign::RcuStall, rcu_thread(&stall.flavor), cpus, lasted, stall.spot, stall.at);
+        report.interrupts = stall.interrupts;
+        facts.stuck(report);
     }
 
     fn backtrace(&mut self, message: Message, line: &Line, facts: &mut Facts) {
@@ -275,17 +325,36 @@ impl KernelLog {
                 self.ran(cpu, thread, How::Backtrace, line, facts);
             }
             Message::TaskDumpOf { cpu } => self.dump_of = Some(cpu),
-            Message::Current { cpu, thread } => self.ran(cpu, thread, How::Backtrace, line, facts),
+            Message::Current { cpu, thread, release } => {
+                facts.kernel = facts.kernel.take().or(release);
+                self.ran(cpu, thread, How::Backtrace, line, facts);
+            }
+            Message::CurrentWork { function } if self.worker.is_some() => {
+                let pid = self.worker.as_ref().and_then(|worker| worker.pid);
+                if let (Some(stuck), Some(pid)) = (self.blocked.and_then(|index| facts.stuck.get_mut(index)), pid)
+                    && !stuck.in_flight.iter().any(|(known, _)| *known == pid)
+                {
+                    stuck.in_flight.push((pid, function));
+                }
+            }
             Message::CurrentWork { function } => {
                 if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
                     ran.work = Some(function);
                 }
             }
-            Message::UserCode | Message::KernelCode => {
+            Message::UserCode => {
+                // Below the kernel's registers those of the program are printed, too.
                 if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
-                    ran.in_user_code = ran.in_user_code.or(Some(message == Message::UserCode));
+                    ran.in_user_code = ran.in_user_code.or(Some(true));
                 }
             }
+            Message::KernelCode { function } => {
+                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                    ran.in_user_code = ran.in_user_code.or(Some(false));
+                    ran.function = ran.function.take().or(Some(function));
+                }
+            }
+            Message::Task { thread, state: 'R', .. } if self.lists_workers => self.stalled_worker(thread, line, facts),
             Message::Task { thread, .. } => {
                 let of_rcu = self.thread_of_rcu.filter(|index| is_of(facts, *index, &thread));
                 self.blocked = of_rcu.or(self.blocked.filter(|index| is_of(facts, *index, &thread)));
@@ -293,6 +362,14 @@ impl KernelLog {
                 if let Some(cpu) = self.dump_of.take() {
                     self.ran(cpu, thread, How::Backtrace, line, facts);
                 }
+            }
+            Message::Frame { function } if self.worker.is_some() => {
+                // The first function of the stack says whether the worker runs.
+                let worker = self.worker.take();
+                if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index)) {
+                    stuck.runnable = worker.filter(|_| crate::words::is_switched_out(&function));
+                }
+                self.blocked = None;
             }
             Message::Frame { function } => {
                 if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index))
@@ -305,10 +382,35 @@ impl KernelLog {
         }
     }
 
+    /// A worker of a stalled pool that could run, or runs: its stack follows.
+    fn stalled_worker(&mut self, thread: Thread, line: &Line, facts: &mut Facts) {
+        let Some(KernelThread::BoundWorker { cpu, high }) = KernelThread::of(&thread.comm.as_str().into()) else {
+            return;
+        };
+        let who = Waiting::BoundPool { cpu, high };
+        let boot = self.boot;
+        let is_it = |known: &Stuck| known.sign == Sign::PoolStuck && known.who == who && known.at.boot == boot;
+        if !facts.stuck.iter().any(is_it) {
+            facts.stuck(self.report(Sign::PoolStuck, who.clone(), vec![cpu], Lasted::Unknown, line));
+        }
+        self.blocked = facts.stuck.iter().rposition(is_it);
+        self.worker = Some(thread);
+    }
+
     fn ran(&mut self, cpu: u32, thread: Thread, how: How, line: &Line, facts: &mut Facts) {
         let at = self.at(line);
         let known = facts.ran.len();
-        facts.ran(Ran { cpu, thread, how, policy: None, work: None, in_user_code: None, spot: line.spot.clone(), at });
+        facts.ran(Ran {
+            cpu,
+            thread,
+            how,
+            policy: None,
+            work: None,
+            in_user_code: None,
+            function: None,
+            spot: line.spot.clone(),
+            at,
+        });
         self.current = (facts.ran.len() > known).then_some(known);
     }
 
@@ -407,6 +509,11 @@ impl KernelLog {
                 report.detail = Some(what.to_owned());
                 report
             }
+            Message::Steal { percent } if percent >= MUCH_STOLEN => {
+                let mut report = self.report(Sign::Steal, Waiting::Nobody, Vec::new(), Unknown, line);
+                report.detail = Some(format!("{percent} %"));
+                report
+            }
             Message::ClockJumped { cpu } => {
                 self.report(Sign::ClockJumped, Waiting::Nobody, cpu.into_iter().collect(), Unknown, line)
             }
@@ -429,6 +536,9 @@ impl KernelLog {
         facts.stuck(stuck);
     }
 }
+
+/// Below this share of all CPUs' time, in percent, nobody notices what a hypervisor takes.
+const MUCH_STOLEN: f64 = 10.0;
 
 /// A hard lockup is noticed after `kernel.watchdog_thresh`, 10 s by default (kernel/watchdog.c).
 const HARD_LOCKUP: Nanos = Nanos(10_000_000_000);

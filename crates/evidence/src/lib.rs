@@ -46,6 +46,7 @@ use unstarve_diagnose::report::Report;
 
 /// What the facts of one host prove, as a report.
 pub fn explain(facts: &Facts, sources: &[Source]) -> Report {
-    let case = case::Case::of(facts);
-    conclude::report(&case, facts, sources)
+    let mut facts = facts.clone();
+    case::add_listed_waits(&mut facts);
+    conclude::report(&case::Case::of(&facts), &facts, sources)
 }

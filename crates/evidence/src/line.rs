@@ -44,8 +44,11 @@ pattern!(
 pattern!(PROGRAM = r"^(?:([\w.-]+) )?(?:[a-z0-9]+\.[a-z]+ )?(?:kernel|[\w./@-]+\[\d+\]):[ ]?");
 // `[   12.345678]`, `[12.3@C1]`, `[T12.3]`.
 pattern!(UPTIME = r"^\[\s*(\d+\.\d+)(?:@\d+|@[A-Z]\d+)?\] ?");
-// `[Sun Nov 22 18:39:41 2026]` of `dmesg -T`.
-pattern!(HUMAN = r"^\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ?");
+// `[Sun Nov 22 18:39:41 2026]` of `dmesg -T`; `[Nov22 18:39]` and `[  +0.001211]` of `dmesg -H`.
+pattern!(
+    HUMAN =
+        r"^\[(?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}|[A-Z][a-z]{2} ?\d+ \d\d:\d\d|\s*\+\d+\.\d+)\] ?"
+);
 // `[  T123]`, `[   C0]` of CONFIG_PRINTK_CALLER.
 pattern!(CALLER = r"^\[ *[TC]\d+\] ?");
 
@@ -54,14 +57,13 @@ impl Message {
     pub fn of(line: &str) -> Message {
         let line = without_entities(line.trim_end());
         let mut message = Message::default();
-        let line = line.trim_start_matches('\u{feff}');
-        let indented = line.trim_start_matches(' ');
-        let unquoted = cut(indented, &QUOTE);
+        let bare = line.trim_start_matches(['\u{feff}', ' ']);
+        let unquoted = cut(bare, &QUOTE);
         // A stack's indent is no column; what a mailer puts before a log's columns is.
-        let mut rest = match unquoted.trim_start() {
-            columns if columns.starts_with(['[', '<']) => columns,
-            _ if unquoted.len() == indented.len() => line,
-            _ => unquoted,
+        let mut rest: &str = match (unquoted.len() < bare.len(), unquoted.trim_start()) {
+            (_, columns) if columns.starts_with(['[', '<']) => columns,
+            (true, _) => unquoted,
+            (false, _) => &line,
         };
         let unescaped;
         if let Some(found) = DOCKER.captures(rest) {
@@ -169,6 +171,8 @@ mod tests {
             ),
             ("2025-01-17T22:24:05+0300 dx bash[9148]:   CPU 0   : nr", "  CPU 0   : nr", None, Some("dx")),
             ("[Wed Feb 24 00:50:27 2021] BUG: x", "BUG: x", None, None),
+            ("[Jun26 19:24] BUG: x", "BUG: x", None, None),
+            ("[  +0.001211] BUG: x", "BUG: x", None, None),
             ("2026-05-28T12:21:57,303295+00:00 BUG: x", "BUG: x", None, None),
             ("May 25 07:29:42 x 0,16627,40311380557,-,caller=C0;BUG: x", "BUG: x", Some(40_311_380_557_000), None),
             ("6,16628,2000000,-;  pwq 6: x", "  pwq 6: x", Some(2_000_000_000), None),

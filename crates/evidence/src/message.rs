@@ -21,20 +21,24 @@ pub enum Message {
     PoolWork { cpus: String, nice: i32 },
     InFlight { items: Vec<(u32, String)> },
     Pending { works: Vec<String> },
+    StalledWorkers,
     SlowWork { function: String, limit: Nanos },
     RcuStall { flavor: String, cpus: Vec<u32>, itself: bool, jiffies: Option<u64> },
     RcuCpu { cpu: u32, idle: bool },
     RcuLength { jiffies: u64, detector: Option<u32> },
     RcuAllSeen,
-    RcuStarved { flavor: String, jiffies: u64, runnable: bool, cpu: Option<u32> },
+    RcuCpuTime { hard_interrupts: u64, softirqs: u64, all: u64 },
+    Steal { percent: f64 },
+    RcuStarved { flavor: String, jiffies: u64, runnable: Option<bool>, cpu: Option<u32> },
+    RcuState { runnable: Option<bool>, cpu: Option<u32> },
     RcuTimer { flavor: String, jiffies: u64 },
     RcuTimerCpu { cpu: u32 },
     BacktraceOf { cpu: u32, idle: bool },
     TaskDumpOf { cpu: u32 },
-    Current { cpu: u32, thread: Thread },
+    Current { cpu: u32, thread: Thread, release: Option<String> },
     CurrentWork { function: String },
     UserCode,
-    KernelCode,
+    KernelCode { function: String },
     Task { thread: Thread, state: char, running: bool },
     SoftLockup { cpu: u32, stuck: Nanos, thread: Thread },
     HardLockup { cpu: u32 },
@@ -75,8 +79,8 @@ const ROWS: &[Row] = &[
         make: |found| Some(Message::Boot { release: text(found, "release") }),
     },
     Row {
-        triggers: &["Command line: "],
-        pattern: r"Command line: (?<text>.*)$",
+        triggers: &["ommand line: "],
+        pattern: r"^(?:Kernel c|C)ommand line: (?<text>.*)$",
         make: |found| Some(Message::CommandLine { text: text(found, "text") }),
     },
     Row {
@@ -122,6 +126,11 @@ const ROWS: &[Row] = &[
         make: |found| Some(Message::Pending { works: works(&found["list"]) }),
     },
     Row {
+        triggers: &["Showing backtraces of running workers"],
+        pattern: r"Showing backtraces of running workers in stalled",
+        make: |_| Some(Message::StalledWorkers),
+    },
+    Row {
         triggers: &["hogged CPU for >"],
         pattern: r"(?<function>[\w.]+)(?: \[\w+\])? hogged CPU for >(?<us>\d+)us",
         make: |found| {
@@ -142,7 +151,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &[],
-        pattern: r"^(?:rcu:)?\s*(?<cpu>\d+)-[^:\s]{3,4}:? \((?:\d+ ticks this GP|\d+ GPs behind)\)(?: idle=\w+/(?<nesting>\w+)/(?<nmi>\w+))?",
+        pattern: r"^\s*(?:rcu:)?\s*(?<cpu>\d+)(?:-[^:\s]{3,4})?:? \((?:\d+ ticks this GP|\d+ GPs behind)\)(?: idle=\w+/(?<nesting>\w+)/(?<nmi>\w+))?",
         make: |found| {
             let is_zero = |name| found.name(name).is_some_and(|value| matches!(value.as_str(), "0" | "0x0"));
             Some(Message::RcuCpu { cpu: cpu(found, "cpu")?, idle: is_zero("nesting") && is_zero("nmi") })
@@ -156,17 +165,33 @@ const ROWS: &[Row] = &[
     // The task dumped next is the one that the detecting CPU runs (before 5.2).
     Row { triggers: &[], pattern: r"All QSes seen, last rcu", make: |_| Some(Message::RcuAllSeen) },
     Row {
+        triggers: &[],
+        pattern: r"cputime:\s+(?<hard>\d+)\s+(?<soft>\d+)\s+(?<system>\d+)\s+==> (?<all>\d+)\(ms\)",
+        make: |found| {
+            Some(Message::RcuCpuTime {
+                hard_interrupts: number(found, "hard")?,
+                softirqs: number(found, "soft")?,
+                all: number(found, "all")?,
+            })
+        },
+    },
+    Row {
         triggers: &["kthread starved for"],
         pattern: r"(?<flavor>rcu\w*) kthread starved for (?<jiffies>\d+) jiffies!(?:.*->state=0x(?<state>[0-9a-f]+))?(?:.*->cpu=(?<cpu>\d+))?",
         make: |found| {
             Some(Message::RcuStarved {
                 flavor: text(found, "flavor"),
                 jiffies: number(found, "jiffies")?,
-                // TASK_RUNNING. Others sleep until a timer, which comes late.
-                runnable: found.name("state").is_none_or(|state| state.as_str().bytes().all(|digit| digit == b'0')),
+                runnable: is_runnable(found),
                 cpu: cpu(found, "cpu"),
             })
         },
+    },
+    // The end of that message, where the line was broken.
+    Row {
+        triggers: &[],
+        pattern: r"^\s*RCU_GP_\w+\(\d+\) ->state=0x(?<state>[0-9a-f]+)(?: ->cpu=(?<cpu>\d+))?",
+        make: |found| Some(Message::RcuState { runnable: is_runnable(found), cpu: cpu(found, "cpu") }),
     },
     Row {
         triggers: &["kthread timer wakeup didn't happen"],
@@ -192,7 +217,7 @@ const ROWS: &[Row] = &[
     // lib/dump_stack.c: dump_stack_print_info
     Row {
         triggers: &[" Comm: "],
-        pattern: r"CPU: (?<cpu>\d+)(?: UID: \d+)? PID: (?<pid>\d+) Comm: (?<comm>.+?)(?: Kdump: loaded)? (?:Tainted: |Not tainted)",
+        pattern: r"CPU: (?<cpu>\d+)(?: UID: \d+)? PID: (?<pid>\d+) Comm: (?<comm>.+?)(?: Kdump: loaded)? (?:Tainted:[A-Z\[\]()=, ]*|Not tainted ?)(?<release>\d+\.\d+\S*)?",
         make: current,
     },
     Row {
@@ -206,7 +231,11 @@ const ROWS: &[Row] = &[
         make: |found| Some(Message::CurrentWork { function: text(found, "function") }),
     },
     Row { triggers: &[], pattern: r"^\s*RIP: 0033:", make: |_| Some(Message::UserCode) },
-    Row { triggers: &[], pattern: r"^\s*RIP: 0010:", make: |_| Some(Message::KernelCode) },
+    Row {
+        triggers: &[],
+        pattern: r"^\s*(?:RIP: (?:0010|e030):|pc : |NIP )(?:\[<?[0-9a-f]+>?\]\s*)*(?<function>[\w.]+)\+0x",
+        make: |found| Some(Message::KernelCode { function: text(found, "function") }),
+    },
     // kernel/sched/core.c: sched_show_task, also by SysRq
     Row {
         triggers: &["task:"],
@@ -215,7 +244,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &[" running task "],
-        pattern: r"^(?<comm>\S.*?)\s+(?<state>[RSDTtXZPI])(?<running>\s+running task)?\s+[0-9a-f]+\s+(?<pid>\d+)\s+\d+ 0x[0-9a-f]+$",
+        pattern: r"^(?<comm>\S.*?)\s+(?<state>[RSDTtXZPI])(?<running>\s+running task)?(?: on cpu\s+\d+)?\s+[0-9a-f]+\s+(?<pid>\d+)\s+\d+ 0x[0-9a-f]+(?: \d+)?$",
         make: task,
     },
     // kernel/watchdog.c
@@ -309,6 +338,12 @@ const ROWS: &[Row] = &[
         pattern: r"non-responsive CSD lock \(#\d+\) on CPU#\d+, waiting (?<ns>\d+) ns for CPU#(?<cpu>\d+)",
         make: |found| Some(Message::CallNotAnswered { cpu: cpu(found, "cpu")?, lasted: Nanos(number(found, "ns")?) }),
     },
+    // top's summary
+    Row {
+        triggers: &["%Cpu"],
+        pattern: r"^%Cpu.*[ ,](?<percent>\d+[.,]\d+)\s*%?st\b",
+        make: |found| Some(Message::Steal { percent: found["percent"].replace(',', ".").parse().ok()? }),
+    },
     // kernel/sched/ext.c
     Row {
         triggers: &["sched_ext: BPF scheduler"],
@@ -358,7 +393,7 @@ const ROWS: &[Row] = &[
     // stalld: log_msg in src/stalld.c
     Row {
         triggers: &[" starved on CPU "],
-        pattern: r"(?<comm>\S.*)-(?<pid>\d+) starved on CPU (?<cpu>\d+) for (?<seconds>\d+) seconds",
+        pattern: r"(?:stalld(?:\[\d+\])?: )?(?:\[[^\]]*\] )?(?<comm>\S.*)-(?<pid>\d+) starved on CPU (?<cpu>\d+) for (?<seconds>\d+) seconds",
         make: |found| {
             Some(Message::Stalld {
                 thread: thread(found)?,
@@ -370,7 +405,7 @@ const ROWS: &[Row] = &[
     // drivers/nvme/host, net/sched/sch_generic.c, fs/nfs, drivers/ata
     Row {
         triggers: &["timed out", "timeout", "not responding", "timeouts"],
-        pattern: r"(?<device>nvme\d+|NETDEV WATCHDOG: \S+|nfs: server \S+|ata\d+(?:\.\d+)?|blk_update_request: \S+|sd \S+|scsi \S+)(?:: | \(|: .*).*(?:timeout|timed out|not responding)",
+        pattern: r"(?<device>nvme\d+|NETDEV WATCHDOG: \S+|nfs: server \S+|ata\d+(?:\.\d+)?|blk_update_request: \S+|sd \S+|scsi \S+)[: (].*(?:timeout|timed out|not responding)",
         make: |found| Some(Message::DeviceLate { device: text(found, "device") }),
     },
     // kernel/kallsyms.c: %pS and %pB
@@ -381,7 +416,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// Words by which lines are found.
+/// Words by which lines with messages are found.
 pub fn triggers() -> impl Iterator<Item = &'static str> {
     ROWS.iter().flat_map(|row| row.triggers).copied()
 }
@@ -417,12 +452,18 @@ fn thread(found: &Captures<'_>) -> Option<Thread> {
 }
 
 fn current(found: &Captures<'_>) -> Option<Message> {
-    Some(Message::Current { cpu: cpu(found, "cpu")?, thread: thread(found)? })
+    let release = found.name("release").map(|release| release.as_str().to_owned());
+    Some(Message::Current { cpu: cpu(found, "cpu")?, thread: thread(found)?, release })
 }
 
 fn task(found: &Captures<'_>) -> Option<Message> {
     let state = found["state"].chars().next()?;
     Some(Message::Task { thread: thread(found)?, state, running: found.name("running").is_some() })
+}
+
+/// TASK_RUNNING. Others sleep until a timer, which comes late.
+fn is_runnable(found: &Captures<'_>) -> Option<bool> {
+    Some(found.name("state")?.as_str().bytes().all(|digit| digit == b'0'))
 }
 
 /// Old kernels print CPUs and length on the first line: `{ 1}  (t=5250 jiffies g=…`.
@@ -461,4 +502,84 @@ fn works(list: &str) -> Vec<String> {
         }
     }
     works
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_message_of_each_version() {
+        let lines = [
+            "Linux version 6.12.5-amd64 (builder@host) (gcc 14) #1 SMP",
+            "Kernel command line: BOOT_IMAGE=/vmlinuz isolcpus=2-3",
+            "Booting paravirtualized kernel on KVM",
+            "Booting paravirtualized kernel on bare hardware",
+            "BUG: workqueue lockup - pool cpus=7 node=1 flags=0x0 nice=0 stuck for 95s!",
+            "BUG: workqueue lockup - pool cpus=7 node=1 flags=0x1 nice=-20 stuck for 95s!",
+            "BUG: workqueue lockup - pool cpus=0-3 flags=0x4 nice=0 stuck for 31s!",
+            "workqueue mm_percpu_wq: flags=0x8",
+            "  pwq 28: cpus=7 node=1 flags=0x0 nice=0 active=2/256 refcnt=3",
+            "  pwq 28: cpus=7 node=1 flags=0x0 nice=0 active=2 refcnt=3",
+            "    in-flight: 412:xfs_end_io [xfs] BAR(99), 87(RESCUER):wb_workfn",
+            "    pending: vmstat_update, lru_add_drain_per_cpu BAR(567), 3*psi_avgs_work",
+            "workqueue: fill_page_cache_func hogged CPU for >10000us 4 times, consider switching to WQ_UNBOUND",
+            "workqueue: drm_fb_helper_damage_work [drm_kms_helper] hogged CPU for >10000us 16 times, consider …",
+            "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+            "INFO: rcu_sched detected stalls on CPUs/tasks: { 1 4} (detected by 0, t=5252 jiffies, g=1, c=0, q=0)",
+            "rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 3-...D } 5431 jiffies s: 57 root: 0x8/.",
+            "INFO: rcu_sched self-detected stall on CPU { 2}  (t=2100 jiffies g=10 c=9 q=1)",
+            "rcu: \t3-...!: (0 ticks this GP) idle=7a8/0/0x0 softirq=1/1 fqs=2  (false positive?)",
+            "rcu: \t12-....: (5249 ticks this GP) idle=2d6/1/0x4000000000000000 softirq=9/9 fqs=1",
+            "\t1-...: (4 GPs behind) idle=aec/0/0 softirq=2209/2209 fqs=0",
+            "rcu: \t(detected by 0, t=5252 jiffies, g=5, q=7 ncpus=4)",
+            "rcu: rcu_preempt kthread starved for 5252 jiffies! g5 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x0 ->cpu=1",
+            "rcu_sched kthread starved for 21003 jiffies! g5 c4 f0x0 RCU_GP_WAIT_FQS(3) ->state=0x402 ->cpu=1",
+            "rcu: rcu_preempt kthread timer wakeup didn't happen for 5250 jiffies! g5 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x402",
+            "NMI backtrace for cpu 3 skipped: idling at mwait_idle+0x80/0x90",
+            "NMI backtrace for cpu 1",
+            "CPU: 1 PID: 900 Comm: poller Not tainted 6.1.0-50-amd64 #1 Debian",
+            "CPU: 1 UID: 0 PID: 900 Comm: my poller Kdump: loaded Tainted: G           OE      6.12.5 #1",
+            "Workqueue: events_long fill_it [driver]",
+            "RIP: 0033:0x7f30",
+            "task:kworker/3:1     state:R  running task     stack:0     pid:52    tgid:52    ppid:2      flags:0x00004000",
+            "rcu_sched       R  running task        0     9      2 0x80000000",
+            "watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [a b:c:900]",
+            "NMI watchdog: Watchdog detected hard LOCKUP on cpu 3",
+            "INFO: task kworker/3:1:1234 blocked for more than 120 seconds.",
+            "INFO: task cp:77 is blocked on a mutex likely owned by task tar:78.",
+            "INFO: task cp:77 <reader> blocked on an rw-semaphore likely owned by task tar:78 <writer>",
+            "sched: RT throttling activated",
+            "sched: RT throttling activated for rt_rq 00000000 (cpu 1)",
+            "sched: DL replenish lagged too much",
+            "NOHZ tick-stop error: local softirq work is pending, handler #08!!!",
+            "NOHZ: local_softirq_pending 202",
+            "perf: interrupt took too long (2510 > 2500), lowering kernel.perf_event_max_sample_rate to 79500",
+            "hrtimer: interrupt took 1400123 ns",
+            "INFO: NMI handler (perf_event_nmi_handler) took too long to run: 12.345 msecs",
+            "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable because the skew is too large:",
+            "sched: CPU 3 need_resched set for > 100000000 ns (25 ticks) without schedule",
+            "smp: csd: Detected non-responsive CSD lock (#1) on CPU#0, waiting 5000000032 ns for CPU#03 func(0x0).",
+            "sched_ext: BPF scheduler \"simple\" disabled (runnable task stall)",
+            "sched_ext: simple: kworker/10:1[105] failed to run for 7.040s",
+            "  runnable task stall (my task[105] failed to run for 5.314s)",
+            "CPU 3   : nr_run=1 flags=0x1 cpu_rel=0 ops_qseq=1 pnt_seq=2",
+            "          curr=audio[994] class=rt_sched_class",
+            "  R kworker/3:0[106] -5037ms",
+            " *R audio[994] +0ms",
+            "stalld: ksoftirqd/3-40 starved on CPU 3 for 61 seconds",
+            "nvme nvme1: I/O 12 QID 3 timeout, aborting",
+            "nfs: server files not responding, still trying",
+            " __schedule+0x2c8/0x8d8",
+            " ? schedule_timeout+0x21/0x90",
+            "[<ffffffff81717294>] rcu_check_callbacks+0x61e/0xc77",
+            "a word about a workqueue lockup that somebody had",
+        ];
+        let shown = |line: &str| match parse(line) {
+            Some(message) => format!("{message:?}"),
+            None => "-".to_owned(),
+        };
+        let shown: Vec<String> = lines.iter().map(|line| format!("{}\n  {}", line.trim(), shown(line))).collect();
+        insta::assert_snapshot!(shown.join("\n"));
+    }
 }

@@ -16,6 +16,12 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
     let threads = step("add its output to this text, for policies and priorities", THREADS);
     let check = step("to find what is set up so that it will happen again", "sudo unstarve check");
     let Some(worst) = worst else { return vec![record, threads] };
+    let on_cpu = worst.cpus().first().map(|cpu| {
+        let command =
+            format!("ps -eLo psr,pid,tid,cls,rtprio,ni,stat,pcpu,comm --sort=-pcpu | awk '$1 == {cpu}' | head -5");
+        step(&format!("which threads use CPU {cpu}; add the output to this text"), &command)
+    });
+    let threads = on_cpu.unwrap_or(threads);
     let mut steps = match (worst.trouble, &worst.way) {
         (Trouble::Starved | Trouble::SeenRunnable, InTheWay::Proved(_)) if facts.seen.is_empty() => {
             vec![threads, record, check]
@@ -44,7 +50,7 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
         ],
         (Trouble::RealTimeLimit, _) => vec![threads, record, check],
         (Trouble::Deadline, _) => vec![record, threads],
-        (Trouble::Interrupts | Trouble::Machine, _) => {
+        (Trouble::Interrupts | Trouble::InterruptLoad | Trouble::Machine, _) => {
             vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
         }
         (Trouble::Device, _) => {

@@ -56,6 +56,9 @@ static TRIGGERS: LazyLock<AhoCorasick> = LazyLock::new(|| {
     AhoCorasick::new(words).expect("few and short words")
 });
 
+static MESSAGES: LazyLock<AhoCorasick> =
+    LazyLock::new(|| AhoCorasick::new(message::triggers()).expect("few and short words"));
+
 /// Whether the beginning of a text has a line that could matter.
 pub fn has_trigger(text: &[u8]) -> bool {
     TRIGGERS.is_match(text)
@@ -257,7 +260,7 @@ impl Pending {
 
 /// Whether a line without columns begins a message that only the next line makes whole.
 fn begins_message(text: &str) -> bool {
-    TRIGGERS.is_match(text) && message::parse(text).is_none() && section::opened(text, 0).is_none()
+    MESSAGES.is_match(text) && message::parse(text).is_none()
 }
 
 impl Scan {

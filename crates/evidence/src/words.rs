@@ -53,12 +53,12 @@ pub fn bound_to(list: &[u32]) -> String {
 fn victim(judged: &Judged<'_>) -> (String, bool) {
     match &judged.stuck.who {
         Waiting::BoundPool { high, .. } => {
-            let kind = if *high { "the high-priority kworkers" } else { "the kworkers" };
+            let kind = if *high { "high-priority kworkers" } else { "kworkers" };
             (format!("{kind} of {}", cpus(&judged.cpus())), false)
         }
-        Waiting::UnboundPool { cpus } => (format!("the unbound kworkers (CPUs {cpus})"), false),
+        Waiting::UnboundPool { cpus } => (format!("unbound kworkers (CPUs {cpus})"), false),
         Waiting::Thread(victim) => (thread(victim), true),
-        Waiting::Softirq(name) => (format!("the softirq {name}"), true),
+        Waiting::Softirq(name) => (format!("softirq {name}"), true),
         Waiting::All => (bound_to(&judged.cpus()), true),
         Waiting::Nobody => ("a thread".to_owned(), true),
     }
@@ -79,15 +79,25 @@ pub fn headline(judged: &Judged<'_>) -> String {
         (Trouble::Starved, InTheWay::Likely(_)) => {
             format!("{who} {is} starved, most likely by {} on {cpu}", by.unwrap_or_default())
         }
+        (Trouble::CpuHeld, InTheWay::Several(_)) if judged.cell.finding == "cpu-stopped" => {
+            format!("{} hung together: the machine stood still, or something that all CPUs need", cpus(&judged.cpus()))
+        }
         (Trouble::Starved, InTheWay::Idle(_)) => format!("{who} did not run although {cpu} was idle"),
         (Trouble::Starved, InTheWay::Several(threads)) => {
             let names: Vec<String> = threads.iter().take(3).map(thread).collect();
             format!("{who} {does} not get on; {cpu} was seen running {}", names.join(", "))
         }
+        (Trouble::CpuHeld | Trouble::Starved, InTheWay::Spins(held)) => {
+            let function = held.function.as_deref().unwrap_or("the kernel");
+            format!("{cpu} hangs: {} waits there for another CPU, in {function}", thread(&held.thread))
+        }
+        (Trouble::Starved, InTheWay::Unknown) if !judged.stuck.in_flight.is_empty() => {
+            format!("{who} {does} not get on: {}; the text does not say what ran there", in_flight(judged.stuck))
+        }
         (Trouble::Starved, _) => format!("{who} {does} not get on; the text does not say what ran there"),
         (Trouble::SeenRunnable, _) => match by {
-            Some(by) => format!("{who} waited for {cpu} when it ran {by}"),
-            None => format!("{who} waited for {cpu} at that moment"),
+            Some(by) => format!("{who}{} waited for {cpu} while {by} ran there", others(judged)),
+            None => format!("{who}{} waited for {cpu} at that moment", others(judged)),
         },
         (Trouble::CpuHeld, InTheWay::Proved(_) | InTheWay::Likely(_)) => {
             cpu_held(judged, &cpu, &by.unwrap_or_default())
@@ -98,38 +108,70 @@ pub fn headline(judged: &Judged<'_>) -> String {
         (Trouble::CpuHeld, InTheWay::Several(threads)) => {
             let names: Vec<String> = threads.iter().take(3).map(thread).collect();
             match judged.cpus().as_slice() {
-                [_] => format!("kernel code holds {cpu}: seen there were {}", names.join(", ")),
+                [_] => format!("Kernel code holds {cpu}: seen there were {}", names.join(", ")),
                 all => format!("{} hung, in threads that differ: look for a cause that they share", cpus(all)),
             }
         }
         (Trouble::CpuHeld, InTheWay::Unknown) => match judged.stuck.sign {
             Sign::SlowWork => {
-                format!("the work item {} keeps its CPU for long", judged.stuck.detail.as_deref().unwrap_or("?"))
+                format!("The work item {} keeps its CPU for long", judged.stuck.detail.as_deref().unwrap_or("?"))
             }
             Sign::RcuStall if judged.cpus().is_empty() => {
                 "RCU waits for a thread that was preempted; the text does not name it".to_owned()
             }
-            _ => format!("kernel code holds {}; the text does not say in which thread", cpus(&judged.cpus())),
+            _ => format!("Kernel code holds {}; the text does not say in which thread", cpus(&judged.cpus())),
         },
         (Trouble::TimerLate, _) => match &judged.stuck.who {
-            Waiting::Softirq(name) => format!("the softirq {name} was still pending when a CPU went idle"),
-            _ => format!("{who} waited for a timer of {cpu}, which was late"),
+            Waiting::Softirq(name) => format!("softirq {name} was still pending when a CPU went idle"),
+            _ => match by {
+                Some(by) => format!("{who} waited for a timer of {cpu}, which was late; {by} ran there"),
+                None => format!("{who} waited for a timer of {cpu}, which was late"),
+            },
         },
-        (Trouble::Blocked, _) => format!("{who} is blocked, not starved: it waits for {}", blocked_on(judged.stuck)),
+        (Trouble::Blocked, _) => {
+            format!("{who}{} is blocked, not starved: it waits for {}", others(judged), blocked_on(judged.stuck))
+        }
         (Trouble::BpfScheduler, _) => {
             let name = judged.stuck.detail.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
-            format!("the BPF scheduler{name} did not run {who}")
+            format!("The BPF scheduler{name} did not run {who}")
         }
         (Trouble::RealTimeLimit, InTheWay::Proved(held)) => {
             format!("{} used up the limit of real-time threads on {cpu}", thread(&held.thread))
         }
-        (Trouble::RealTimeLimit, _) => "real-time threads used up their limit of CPU time".to_owned(),
-        (Trouble::Deadline, _) => "a deadline task fell behind its periods".to_owned(),
-        (Trouble::Interrupts, _) => "interrupt handlers take long".to_owned(),
-        (Trouble::Machine, _) => "the machine's clock jumped or the machine stood still".to_owned(),
+        (Trouble::RealTimeLimit, _) => "Real-time threads used up their limit of CPU time".to_owned(),
+        (Trouble::Deadline, _) => "A deadline task fell behind its periods".to_owned(),
+        (Trouble::InterruptLoad, _) => {
+            format!("Interrupts took {cpu}: {}", judged.stuck.interrupts.as_deref().unwrap_or_default())
+        }
+        (Trouble::Machine, _) if judged.stuck.sign == Sign::Steal => {
+            format!("The hypervisor took {} of the CPUs' time", judged.stuck.detail.as_deref().unwrap_or_default())
+        }
+        (Trouble::Interrupts, _) => "Interrupt handlers take long".to_owned(),
+        (Trouble::Machine, _) => "The machine's clock jumped or the machine stood still".to_owned(),
         (Trouble::Device, _) => {
             format!("{} did not answer in time", judged.stuck.detail.as_deref().unwrap_or("a device"))
         }
+    }
+}
+
+/// Further threads in the same trouble: ` (and 3 others)`.
+fn others(judged: &Judged<'_>) -> String {
+    match judged.also.len() as u64 {
+        0 => String::new(),
+        others => format!(" (and {})", counted(others, "other")),
+    }
+}
+
+/// `worker 2990528 is in output_poll_execute, ready to run and not running`.
+fn in_flight(stuck: &Stuck) -> String {
+    let ready = stuck.runnable.as_ref().and_then(|worker| worker.pid);
+    let of_ready = stuck.in_flight.iter().find(|(pid, _)| Some(*pid) == ready);
+    match of_ready.or_else(|| stuck.in_flight.first()) {
+        Some((pid, function)) if Some(*pid) == ready => {
+            format!("worker {pid} is in {function}, ready to run and not running")
+        }
+        Some((pid, function)) => format!("worker {pid} is in {function}"),
+        None => String::new(),
     }
 }
 
@@ -141,11 +183,19 @@ fn cpu_held(judged: &Judged<'_>, cpu: &str, by: &str) -> String {
     let work = judged.held().and_then(|held| held.work.as_deref());
     match (judged.stuck.sign, work) {
         (Sign::PoolStuck, Some(work)) => {
-            format!("the kworkers of {cpu} wait: the work item {work} of {by} does not leave the CPU")
+            format!("kworkers of {cpu} wait: the work item {work} of {by} does not leave the CPU")
         }
+        (Sign::RcuStall, Some(work)) => format!("RCU cannot go on: the work item {work} of {by} holds {cpu}"),
         (Sign::RcuStall, _) => format!("RCU cannot go on: {by} holds {cpu}"),
-        (_, Some(work)) => format!("kernel code holds {cpu}: the work item {work} of {by}"),
-        _ => format!("kernel code holds {cpu}, in the thread {by}"),
+        (Sign::PoolStuck | Sign::RcuThreadStarved, None) => {
+            format!(
+                "{} {}: kernel code of {by} holds {cpu}",
+                victim(judged).0,
+                if victim(judged).1 { "waits" } else { "wait" }
+            )
+        }
+        (_, Some(work)) => format!("Kernel code holds {cpu}: the work item {work} of {by}"),
+        _ => format!("Kernel code holds {cpu}, in the thread {by}"),
     }
 }
 
@@ -205,6 +255,9 @@ pub fn evidence(judged: &Judged<'_>) -> Vec<String> {
         lines.push(quote(&held.spot));
         lines.extend(held.listed.as_ref().map(quote));
     }
+    if let InTheWay::Spins(held) = &judged.way {
+        lines.push(quote(&held.spot));
+    }
     if let InTheWay::Idle(spot) = &judged.way {
         lines.push(quote(spot));
     }
@@ -215,6 +268,9 @@ pub fn evidence(judged: &Judged<'_>) -> Vec<String> {
         let items: Vec<String> =
             stuck.in_flight.iter().take(4).map(|(pid, function)| format!("{function} of kworker[{pid}]")).collect();
         lines.push(format!("begun and not done: {}", items.join(", ")));
+    }
+    if let Some(worker) = &stuck.runnable {
+        lines.push(format!("could run, and did not: {}, whose stack ends in the scheduler", thread(worker)));
     }
     lines.extend(judged.also.iter().take(8).map(|also| quote(&also.last)));
     lines.extend(judged.blocked.iter().take(4).map(|blocked| quote(&blocked.first)));

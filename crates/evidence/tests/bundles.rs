@@ -83,7 +83,7 @@ fn written(directory: &Path, name: &str, content: &[u8]) -> PathBuf {
     path
 }
 
-const STARVED: &str = "the kworkers of CPU 3 are starved by poller[900] FIFO 50 on CPU 3: at least 44.0 s";
+const STARVED: &str = "kworkers of CPU 3 are starved by poller[900] FIFO 50 on CPU 3: at least 44.0 s";
 
 #[test]
 fn files_of_a_host_are_one_answer_wherever_they_are() {
@@ -150,8 +150,8 @@ fn a_log_server_s_file_has_several_hosts() {
     assert_eq!(
         said,
         [
-            ("db7", "the kworkers of CPU 3 are starved by poller[900] on CPU 3"),
-            ("web1", "the kworkers of CPU 5 are starved by poller[900] on CPU 5")
+            ("db7", "kworkers of CPU 3 are starved by poller[900] on CPU 3"),
+            ("web1", "kworkers of CPU 5 are starved by poller[900] on CPU 5")
         ]
     );
 }

@@ -11,13 +11,14 @@ use unstarve_model::{LossKind, Nanos};
 
 use crate::Look;
 use crate::bars;
+use crate::evidence;
 use crate::finding::lost;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::page::about;
 use crate::text::{columns, counted, cut_at_word, tasks, time_of_day, victim};
 
 /// Lines of the block about the worst finding, with what to type below it: a terminal of 24, without the command typed and the next prompt.
-const MAX_LINES: usize = 22;
+pub(crate) const MAX_LINES: usize = 22;
 /// Further culprits with a line each.
 const MAX_OTHER_CULPRITS: usize = 12;
 /// Other remedies that are named.
@@ -25,18 +26,24 @@ const MAX_OTHER_REMEDIES: usize = 2;
 /// The width of the labels (`Why`, `Cost`, …) with their indent.
 const LABEL_COLUMNS: usize = 10;
 
-/// A part of the screen. Where lines are short, the part with the highest rank goes first.
-struct Part {
-    text: String,
+/// A part of a screen. Where lines are short, the part with the highest rank goes first.
+pub(crate) struct Part {
+    pub text: String,
     /// Rows on the terminal.
-    rows: usize,
+    pub rows: usize,
     /// 0 always stays.
-    rank: u8,
+    pub rank: u8,
     /// Whether a blank line separates it from the part above.
-    gap: bool,
+    pub gap: bool,
 }
 
 impl Part {
+    pub fn new(look: Look, rank: u8, gap: bool, write: impl FnOnce(&mut Ink)) -> Part {
+        let mut ink = Ink::new(look);
+        write(&mut ink);
+        Part { rows: ink.rows(), text: ink.finish(), rank, gap }
+    }
+
     fn height(&self) -> usize {
         self.rows + usize::from(self.gap)
     }
@@ -44,6 +51,9 @@ impl Part {
 
 /// Formats the first screen. `file` is the recording's name, quoted for a shell, if `unstarve fix` can read it.
 pub fn first_screen(report: &Report, scope: Scope, file: Option<&str>, look: Look) -> String {
+    if let Some(evidence) = &report.evidence {
+        return evidence::first_screen(report, evidence, look);
+    }
     let screen = Screen { report, scope, file, look };
     let (alarms, remarks): (Vec<&Finding>, Vec<&Finding>) =
         report.findings.iter().partition(|finding| finding.severity > Severity::Info);
@@ -102,9 +112,7 @@ impl Screen<'_> {
     }
 
     fn part(&self, rank: u8, gap: bool, write: impl FnOnce(&mut Ink)) -> Part {
-        let mut ink = Ink::new(self.look);
-        write(&mut ink);
-        Part { rows: ink.rows(), text: ink.finish(), rank, gap }
+        Part::new(self.look, rank, gap, write)
     }
 
     fn heading(&self, ink: &mut Ink, lead: &Finding) {
@@ -237,7 +245,7 @@ const SURE: f64 = 0.9;
 const MAX_SHOWN_INSTANCES: usize = 2;
 
 /// A label and its text, wrapped below itself; nothing without a text.
-fn label(ink: &mut Ink, name: &str, text: &str) {
+pub(crate) fn label(ink: &mut Ink, name: &str, text: &str) {
     if !text.is_empty() {
         ink.labelled((STRONG, &format!("  {name:<8}")), PLAIN, text);
     }
@@ -316,7 +324,7 @@ fn action(remedy: &Remedy) -> &str {
     first_clause(&remedy.text)
 }
 
-fn first_clause(text: &str) -> &str {
+pub(crate) fn first_clause(text: &str) -> &str {
     let end = [": ", "; ", ". "].iter().filter_map(|mark| text.find(mark)).min().unwrap_or(text.len());
     text[..end].trim_end_matches('.')
 }
@@ -340,7 +348,7 @@ fn by_culprit<'a>(findings: &[&'a Finding]) -> Vec<&'a Finding> {
 }
 
 /// The parts as one text. While it has too many rows, the part with the highest rank is left out.
-fn fitted(mut parts: Vec<Part>, max: usize) -> String {
+pub(crate) fn fitted(mut parts: Vec<Part>, max: usize) -> String {
     parts.retain(|part| !part.text.is_empty());
     let height = |parts: &[Part]| parts.iter().map(Part::height).sum::<usize>();
     while height(&parts) > max {

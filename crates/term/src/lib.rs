@@ -9,6 +9,7 @@ mod audit;
 mod bars;
 mod comparison;
 mod doctor;
+mod evidence;
 mod finding;
 mod first_screen;
 pub mod fix;

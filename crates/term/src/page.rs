@@ -5,6 +5,7 @@ use unstarve_model::Nanos;
 use unstarve_sched::Rule;
 
 use crate::Look;
+use crate::evidence;
 use crate::finding::{FixReference, finding, headline};
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::text::{counted, grouped, time_of_day};
@@ -18,6 +19,9 @@ pub fn page(report: &Report, scope: Scope, look: Look) -> String {
 /// The page for a file, whose name is quoted for a shell: remedies with long commands are shown as `unstarve fix FILE
 /// …`.
 pub fn page_of(report: &Report, scope: Scope, file: Option<&str>, look: Look) -> String {
+    if let Some(evidence) = &report.evidence {
+        return evidence::page(report, evidence, look);
+    }
     let mut ink = Ink::new(look);
     let verdict = verdict(report, scope);
     ink.paragraph("", verdict.severity.map_or(STRONG, of_severity), &verdict.text);

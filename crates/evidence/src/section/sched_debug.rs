@@ -116,6 +116,7 @@ impl SchedDebug {
             policy,
             work: None,
             in_user_code: None,
+            function: None,
             spot: spot.clone(),
             at: at(spot.line),
         };
@@ -171,10 +172,7 @@ cpu#4
         section.finish(&mut facts);
         let ran: Vec<_> =
             facts.ran.iter().map(|ran| (ran.cpu, ran.thread.comm.as_str(), ran.thread.pid, ran.policy)).collect();
-        assert_eq!(
-            ran,
-            [(3, "poller 7", Some(900), Some(Policy::Rt)), (4, "swapper", Some(0), Some(Policy::Idle))]
-        );
+        assert_eq!(ran, [(3, "poller 7", Some(900), Some(Policy::Rt)), (4, "swapper", Some(0), Some(Policy::Idle))]);
         let waits: Vec<_> = facts.stuck.iter().map(|stuck| (&stuck.who, stuck.cpus.as_slice())).collect();
         let worker = Waiting::Thread(Thread { comm: "kworker/3:1".into(), pid: Some(52) });
         assert_eq!(waits, [(&worker, &[3][..])]);

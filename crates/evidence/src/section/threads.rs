@@ -54,7 +54,8 @@ struct Threads {
 fn open(text: &str, _file: u32) -> Option<Box<dyn Section>> {
     let columns: Vec<Column> = text.split_whitespace().map(column).collect();
     let has = |wanted: Column| columns.contains(&wanted);
-    let tells = [Column::Class, Column::TopPriority, Column::Cpu, Column::State, Column::Percent, Column::RealTimePriority];
+    let tells =
+        [Column::Class, Column::TopPriority, Column::Cpu, Column::State, Column::Percent, Column::RealTimePriority];
     let is_one = columns.last() == Some(&Column::Name)
         && (has(Column::Process) || has(Column::Thread))
         && tells.into_iter().any(has);
@@ -150,11 +151,20 @@ fn of_top(word: &str, known: Option<SchedPolicy>) -> (Option<SchedPolicy>, Optio
 fn name(command: &str) -> Option<String> {
     let command = command.trim_start_matches(['\\', '_', '|', ' ', '`', '-']);
     if let Some(inner) = command.strip_prefix('[') {
-        return Some(inner.split(']').next().unwrap_or(inner).to_owned());
+        return Some(without_item(inner.split(']').next().unwrap_or(inner)).to_owned());
+    }
+    if command.starts_with("kworker/") {
+        return Some(without_item(command.split_whitespace().next()?).to_owned());
     }
     let word = command.split_whitespace().next()?;
     let is_path = word.starts_with('/');
     Some(if is_path { word.rsplit('/').next()? } else { word }.to_owned())
+}
+
+/// A kworker's name without the workqueue of its last item, which ps and top append: `kworker/3:1-events`.
+fn without_item(name: &str) -> &str {
+    let is_worker = name.starts_with("kworker/") && !name.starts_with("kworker/R-");
+    if is_worker { name.split(['-', '+']).next().unwrap_or(name) } else { name }
 }
 
 #[cfg(test)]
@@ -190,7 +200,7 @@ mod tests {
         systemd[1] normal None nice Some(0) cpu Some(0) Some('S') Some(0.0)
         reactor_0[2219] FIFO Some(50) nice None cpu Some(3) Some('R') Some(99.9)
         ksoftirqd/3[40] normal None nice Some(0) cpu Some(3) Some('S') Some(0.0)
-        kworker/3:1-events[52] normal None nice Some(0) cpu Some(3) Some('R') Some(0.0)
+        kworker/3:1[52] normal None nice Some(0) cpu Some(3) Some('R') Some(0.0)
         ");
         insta::assert_snapshot!(rows(
             "  PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND

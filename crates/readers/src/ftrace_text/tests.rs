@@ -100,7 +100,7 @@ fn a_clock_of_ticks_is_refused() {
 fn text_that_holds_no_event_is_an_error_with_an_example() {
     let mut source = FtraceText::new(Box::new(&b"hello\nworld\n"[..]));
     let error = source.read(&mut Batch::default()).unwrap_err();
-    insta::assert_snapshot!(error.to_string(), @"no event in 2 lines: expected lines such as `fio-126 [000] 10.166060: sched_switch: …`");
+    insta::assert_snapshot!(error.to_string(), @"no event in 2 lines: expected lines such as `fio-126 [000] 10.166060: sched_switch: …`; the messages of a log without events are read by `unstarve explain`");
 }
 
 #[test]

@@ -135,7 +135,7 @@ kworker/0:1 9 [000] 1.000004: sched:sched_switch: prev_comm=kworker/0:1 prev_pid
 #[test]
 fn text_that_holds_no_event_is_an_error_with_an_example() {
     let mut source = PerfScript::new(Box::new(&b"hello\nworld\n"[..]));
-    insta::assert_snapshot!(source.read(&mut Batch::default()).unwrap_err().to_string(), @"no event in 2 lines: expected lines such as `fio 28143 [011] 2038.648954: sched:sched_waking: …`");
+    insta::assert_snapshot!(source.read(&mut Batch::default()).unwrap_err().to_string(), @"no event in 2 lines: expected lines such as `fio 28143 [011] 2038.648954: sched:sched_waking: …`; the messages of a log without events are read by `unstarve explain`");
 }
 
 #[test]

@@ -63,7 +63,9 @@ pub enum TextError {
         ticks: u64,
     },
     /// No line was an event.
-    #[error("no event in {lines} lines: expected lines such as `{example}`")]
+    #[error(
+        "no event in {lines} lines: expected lines such as `{example}`; the messages of a log without events are read by `unstarve explain`"
+    )]
     NoEvents {
         /// The number of lines.
         lines: u64,

@@ -1,0 +1,92 @@
+//! `unstarve explain` and `report` of logs, lists of threads and dumps, as a user meets them.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn log(name: &str) -> String {
+    format!("{}/../../testdata/logs/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn unstarve(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+    command.args(arguments).env("COLUMNS", "80").env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+    command.output().expect("it can be started")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+#[test]
+fn a_log_is_one_screen_and_the_exit_code_is_that_of_a_recording() {
+    let file = log("rcu-kthread.6.12.log");
+    let output = unstarve(&["explain", &file]);
+    assert_eq!(output.status.code(), Some(1));
+    let screen = text(&output.stdout);
+    assert!(screen.starts_with("CRITICAL  rcu_preempt is starved by poller[147] on CPU 1"), "{screen}");
+    assert!(screen.lines().count() <= 24, "{screen}");
+    assert!(screen.lines().rev().take(5).any(|line| line.starts_with("  ") && line.contains("ps -eLo")), "{screen}");
+    assert_eq!(unstarve(&["explain", "--fail-on", "never", &file]).status.code(), Some(0));
+    let full = unstarve(&["explain", "--full", &file]);
+    assert!(text(&full.stdout).contains("rcu-kthread.6.12.log:"), "{}", text(&full.stdout));
+}
+
+#[test]
+fn texts_of_one_host_are_one_answer() {
+    let [log, ps] = ["hung-flush.6.12.log", "hung-flush.6.12.ps"].map(log);
+    let alone = text(&unstarve(&["explain", &log]).stdout).to_owned();
+    assert!(alone.contains("blocked, not starved"), "{alone}");
+    let both = text(&unstarve(&["explain", &log, &ps]).stdout).to_owned();
+    assert!(both.contains("kworker/1:1[41] is starved, most likely by reactor_1[142] FIFO 1"), "{both}");
+}
+
+#[test]
+fn programs_get_the_same_shape() {
+    let output = unstarve(&["explain", "--json", &log("rcu-kthread.6.12.log")]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["schema"], "unstarve.explain/1");
+    assert_eq!(report["findings"][0]["cpus"], serde_json::json!([1]));
+    assert_eq!(report["findings"][0]["culprits"][0]["comm"], "poller");
+    assert_eq!(report["trace"]["events"], 0);
+    assert!(report["evidence"]["next"][0]["command"].is_string(), "{report}");
+}
+
+#[test]
+fn a_pipe_is_read_like_a_file() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_unstarve"))
+        .args(["explain", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it can be started");
+    let bytes = std::fs::read(log("rcu-kthread.6.12.log")).expect("readable");
+    child.stdin.take().expect("a pipe").write_all(&bytes).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(text(&output.stdout).contains("rcu_preempt is starved by poller[147]"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn commands_that_need_a_recording_say_what_reads_a_log() {
+    let file = log("hung-flush.6.12.log");
+    for command in ["timeline", "top", "compare"] {
+        let arguments = if command == "compare" { vec![command, &file, &file] } else { vec![command, &file] };
+        let output = unstarve(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(text(&output.stderr).contains("unstarve explain"), "{command}: {}", text(&output.stderr));
+    }
+    let output = unstarve(&["explain", "--from", "1s", &file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("need a recording"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_page_of_a_log_is_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("log.html");
+    let output = unstarve(&["report", &log("rcu-kthread.6.12.log"), "-o", page.to_str().expect("UTF-8")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let html = std::fs::read_to_string(page).expect("written");
+    assert!(html.contains("rcu_preempt is starved by poller[147]"));
+}

@@ -1,0 +1,86 @@
+//! Kernel logs of guests that hang in a known way: `testdata/logs`, with what the guest's own recording says.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use unstarve_diagnose::report::Report;
+use unstarve_evidence::{Facts, explain, scan};
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/logs")
+}
+
+fn explained(name: &str) -> Report {
+    let mut facts = Facts::default();
+    let file = File::open(directory().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let source = scan(file, name, 0, &mut facts).expect("readable");
+    explain(&facts, &[source])
+}
+
+/// A row of `labels.tsv`.
+struct Label {
+    file: String,
+    state: String,
+    victim: String,
+    cpu: Option<u32>,
+    lasted: Option<f64>,
+    culprit: Option<u32>,
+}
+
+fn labels() -> Vec<Label> {
+    let text = fs::read_to_string(directory().join("labels.tsv")).expect("labels");
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let some = |cell: &str| (cell != "-").then(|| cell.to_owned());
+        Label {
+            file: cells[0].to_owned(),
+            state: cells[1].to_owned(),
+            victim: cells[2].to_owned(),
+            cpu: some(cells[3]).and_then(|cpu| cpu.parse().ok()),
+            lasted: some(cells[4]).and_then(|lasted| lasted.parse().ok()),
+            culprit: some(cells[5]).and_then(|culprit| culprit.split('/').next()?.parse().ok()),
+        }
+    };
+    text.lines().skip(1).filter(|line| !line.is_empty()).map(row).collect()
+}
+
+#[test]
+fn each_log_names_its_victim_and_never_a_wrong_culprit() {
+    let mut faults = Vec::new();
+    for Label { file, state, victim, cpu, lasted, culprit } in labels() {
+        let report = explained(&file);
+        let of_victim = report.findings.iter().find(|finding| {
+            victim == "-"
+                || finding.victim.comm.starts_with(victim.as_str())
+                || finding.sentence.contains(victim.as_str())
+        });
+        let Some(finding) = of_victim else {
+            faults.push(format!("{file}: nothing about {victim}"));
+            continue;
+        };
+        if let Some(cpu) = cpu.filter(|cpu| !finding.cpus.contains(cpu)) {
+            faults.push(format!("{file}: CPU {cpu} is not among {:?}", finding.cpus));
+        }
+        if (state == "blocked") != (finding.id.as_str() == "blocked-task") {
+            faults.push(format!("{file}: {state}, but {}", finding.id));
+        }
+        if let Some(lasted) = lasted.filter(|lasted| finding.waits.max_ns as f64 / 1e9 > lasted * 1.1) {
+            faults.push(format!("{file}: at least {lasted} s, but {} ns", finding.waits.max_ns));
+        }
+        let named: Vec<u32> = report
+            .findings
+            .iter()
+            .filter(|finding| cpu.is_none_or(|cpu| finding.cpus == [cpu]))
+            .flat_map(|finding| &finding.culprits)
+            .flat_map(|culprit| culprit.tids.iter().copied())
+            .collect();
+        match culprit {
+            Some(culprit) if !named.contains(&culprit) => {
+                faults.push(format!("{file}: {culprit} is not named: {named:?}"))
+            }
+            None if !named.is_empty() && state != "blocked" => faults.push(format!("{file}: names {named:?}")),
+            _ => {}
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
