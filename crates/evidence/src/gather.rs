@@ -36,6 +36,16 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    fn depth(self) -> Depth {
+        Depth {
+            archives: self.archives,
+            members: self.files.saturating_add(1),
+            allowance: Allowance::new(self.bytes, self.time),
+        }
+    }
+}
+
 /// Why nothing could be gathered.
 #[derive(Debug, Error)]
 #[error("cannot read {name}: {source}")]
@@ -85,11 +95,7 @@ pub struct FoundSnapshot {
 /// # Errors
 /// If one of `paths` cannot be opened. What cannot be read within a directory or an archive is among the losses.
 pub fn gather(paths: &[PathBuf], limits: Limits) -> Result<Gathered, GatherError> {
-    let mut depth = Depth {
-        archives: limits.archives,
-        members: limits.files.saturating_add(1),
-        allowance: Allowance::new(limits.bytes, limits.time),
-    };
+    let mut depth = limits.depth();
     let mut bundle = Bundle::new(depth.allowance.clone());
     for path in paths {
         if bundle.path(path, &mut depth)?.is_break() {
@@ -98,6 +104,14 @@ pub fn gather(paths: &[PathBuf], limits: Limits) -> Result<Gathered, GatherError
         }
     }
     Ok(bundle.finish())
+}
+
+/// The same for a file or stream that is open.
+pub fn gather_input(input: Input, limits: Limits) -> Gathered {
+    let mut depth = limits.depth();
+    let mut bundle = Bundle::new(depth.allowance.clone());
+    bundle.losses.stopped = visit::visit(input, &mut depth, &mut bundle).is_break();
+    bundle.finish()
 }
 
 /// What is being gathered.

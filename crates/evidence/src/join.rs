@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use unstarve_model::Nanos;
 
-use crate::fact::{Facts, Moment, Ran, Stuck, longer};
+use crate::fact::{Facts, Moment, Ran, Stuck, Waiting, longer};
 
 /// A boot within a text: the file and the boot's number in it, which no two texts share after joining.
 type Boot = (u32, u32);
@@ -64,7 +64,20 @@ impl Joined {
     }
 
     fn take(&mut self, text: Facts, known: &[Boot]) {
-        let Facts { stuck, ran, seen, kernel, command_line, host, hypervisor, hertz, max_cpu, left_out } = text;
+        let Facts {
+            stuck,
+            ran,
+            seen,
+            kernel,
+            command_line,
+            host,
+            hypervisor,
+            wait_sums,
+            settings,
+            hertz,
+            max_cpu,
+            left_out,
+        } = text;
         let facts = &mut self.facts;
         for new in stuck {
             let is_copy = known.contains(&(new.at.file, new.at.boot)) && copied(&mut facts.stuck, &new);
@@ -88,6 +101,18 @@ impl Joined {
         facts.command_line = facts.command_line.take().or(command_line);
         facts.host = facts.host.take().or(host);
         facts.hypervisor = facts.hypervisor.take().or(hypervisor);
+        for (key, value) in settings {
+            facts.settings.entry(key).or_insert(value);
+        }
+        for new in wait_sums {
+            // Two looks at a thread in two files. Its own file has added the longest wait.
+            let known = facts.wait_sums.iter().any(|known| known.thread == new.thread && *known != new);
+            let spot = facts.stuck.iter().rev().find(|stuck| stuck.who == Waiting::Thread(new.thread.clone()));
+            match spot.filter(|_| known).map(|stuck| (stuck.last.clone(), stuck.at)) {
+                Some((spot, at)) => facts.waited(new, spot, at),
+                None => facts.wait_sums.push(new),
+            }
+        }
         facts.hertz = facts.hertz.or(hertz);
         facts.max_cpu = facts.max_cpu.max(max_cpu);
         facts.left_out += left_out;

@@ -12,6 +12,7 @@ use crate::fact::{Facts, Spot};
 use crate::kernel_log::{KernelLog, Line};
 use crate::line::Message as Columns;
 use crate::message;
+use crate::reversed::{Ordered, ordered};
 use crate::section::{self, Section};
 
 /// Lines after one that matters that are parsed, too: a stack with registers and modules has some 60.
@@ -49,6 +50,8 @@ pub struct Source {
     pub lines: u64,
     /// Lines that were longer than any message, and were left out.
     pub too_long: u64,
+    /// It is long and in reverse order: only its newest part was read.
+    pub is_cut: bool,
 }
 
 static TRIGGERS: LazyLock<AhoCorasick> = LazyLock::new(|| {
@@ -72,8 +75,8 @@ pub fn scan(text: impl Read, name: &str, file: u32, facts: &mut Facts) -> Result
     let mut scan = Scan::new(name, file);
     let read = read(text, name, &mut OneHost { scan: &mut scan, facts });
     scan.finish(facts);
-    let (lines, too_long) = read?;
-    Ok(Source { name: name.to_owned(), kinds: scan.kinds, lines, too_long })
+    let (lines, too_long, is_cut) = read?;
+    Ok(Source { name: name.to_owned(), kinds: scan.kinds, lines, too_long, is_cut })
 }
 
 /// What a text says about one host.
@@ -87,13 +90,14 @@ pub struct HostPart {
 /// Reads a text of one or several hosts, as a log server writes: facts by host, and why the text ends early, if it does.
 pub fn scan_by_host(text: impl Read, name: &str, file: u32) -> (Vec<HostPart>, Option<ScanError>) {
     let mut hosts = ByHost { name, file, parts: Vec::new(), last: 0 };
-    let (lines, too_long, error) = match read(text, name, &mut hosts) {
-        Ok((lines, too_long)) => (lines, too_long, None),
-        Err(error) => (error.line, 0, Some(error)),
+    let (lines, too_long, is_cut, error) = match read(text, name, &mut hosts) {
+        Ok((lines, too_long, is_cut)) => (lines, too_long, is_cut, None),
+        Err(error) => (error.line, 0, false, Some(error)),
     };
     let part = |(host, mut scan, mut facts): (Option<String>, Scan, Facts)| {
         scan.finish(&mut facts);
-        HostPart { host, facts, source: Source { name: name.to_owned(), kinds: scan.kinds, lines, too_long } }
+        let source = Source { name: name.to_owned(), kinds: scan.kinds, lines, too_long, is_cut };
+        HostPart { host, facts, source }
     };
     (hosts.parts.into_iter().map(part).collect(), error)
 }
@@ -108,27 +112,60 @@ trait Sink {
     fn gap(&mut self);
 }
 
-fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<(u64, u64), ScanError> {
-    let mut lines = Lines::new(text);
-    let mut is_gap = true;
-    loop {
-        let before = lines.number();
-        let line = match lines.next_line() {
-            Ok(Some(line)) => line,
-            Ok(None) => return Ok((lines.number(), lines.too_long())),
-            Err(source) => return Err(ScanError { file: name.to_owned(), line: before, source }),
-        };
-        let is_trigger = TRIGGERS.is_match(line);
-        if !is_trigger && !sink.is_open() {
-            if !is_gap {
-                sink.gap();
+/// Lines read, those that were too long, and whether the end of the text was not read.
+type Count = (u64, u64, bool);
+
+fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<Count, ScanError> {
+    let failed = |line| move |source| ScanError { file: name.to_owned(), line, source };
+    match ordered(text).map_err(failed(0))? {
+        Ordered::Forward(text) => {
+            let mut lines = Lines::new(text);
+            let mut feed = Feed { sink, is_gap: true };
+            loop {
+                let before = lines.number();
+                let Some(line) = lines.next_line().map_err(failed(before))? else { break };
+                let is_trigger = TRIGGERS.is_match(line);
+                if feed.wants(is_trigger) {
+                    let text = String::from_utf8_lossy(line).into_owned();
+                    feed.sink.line(&text, lines.number(), is_trigger);
+                }
             }
-            is_gap = true;
-            continue;
+            Ok((lines.number(), lines.too_long(), false))
         }
-        is_gap = false;
-        let text = String::from_utf8_lossy(line).into_owned();
-        sink.line(&text, lines.number(), is_trigger);
+        Ordered::Turned(groups, is_cut) => {
+            let mut feed = Feed { sink, is_gap: true };
+            let (mut read, mut too_long) = (0, 0);
+            for (first, group) in groups {
+                let mut lines = Lines::new(group.as_slice());
+                while let Some(line) = lines.next_line().map_err(failed(first))? {
+                    let is_trigger = TRIGGERS.is_match(line);
+                    if feed.wants(is_trigger) {
+                        let text = String::from_utf8_lossy(line).into_owned();
+                        feed.sink.line(&text, first + lines.number() - 1, is_trigger);
+                    }
+                }
+                read += lines.number();
+                too_long += lines.too_long();
+            }
+            Ok((read, too_long, is_cut))
+        }
+    }
+}
+
+/// Leaves out lines that nobody waits for.
+struct Feed<'a> {
+    sink: &'a mut dyn Sink,
+    is_gap: bool,
+}
+
+impl Feed<'_> {
+    fn wants(&mut self, is_trigger: bool) -> bool {
+        let wants = is_trigger || self.sink.is_open();
+        if !wants && !self.is_gap {
+            self.sink.gap();
+        }
+        self.is_gap = !wants;
+        wants
     }
 }
 
@@ -252,6 +289,8 @@ impl Pending {
     fn goes_on(&self, next: &Columns) -> bool {
         !next.has_columns
             && !next.text.trim().is_empty()
+            // journalctl's line between boots
+            && !next.text.starts_with("-- ")
             && self.joined < MAX_CONTINUED
             && WRAPPED.contains(&self.length)
             && (self.columns.has_columns || self.joined == 0 && begins_message(&self.columns.text))
@@ -313,10 +352,11 @@ impl Scan {
         if let Some(found) = message::parse(&columns.text) {
             return self.message(found, &columns, line, facts);
         }
-        if let Some(kind) = section::opened(&columns.text, self.file) {
+        if let Some(mut section) = section::opened(&columns.text, self.file) {
             self.close_section(facts);
-            self.note_kind(kind.name());
-            self.section = Some(kind);
+            self.note_kind(section.name());
+            section.first(&columns.text, &self.spot(&columns.text, line), facts);
+            self.section = Some(section);
         }
     }
 

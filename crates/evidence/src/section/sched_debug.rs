@@ -56,6 +56,11 @@ impl Section for SchedDebug {
         }
         let trimmed = text.trim();
         if let Some((key, value)) = trimmed.split_once(':').filter(|(key, _)| key.starts_with('.')) {
+            if key.trim() == ".rt_throttled" && value.trim() == "1" {
+                let at = Moment { file: self.file, boot: 0, line: spot.line, uptime: None };
+                let cpus = vec![self.cpu];
+                facts.stuck(Stuck::new(Sign::RealTimeLimit, Waiting::Nobody, cpus, Lasted::Unknown, spot.clone(), at));
+            }
             if key.trim() == ".curr->pid" {
                 self.current = value.trim().parse().ok();
                 self.spot = Some(spot.clone());
