@@ -296,6 +296,7 @@ impl Facts {
                 && known.who == new.who
                 && (known.at.file, known.at.boot) == (new.at.file, new.at.boot)
                 && known.cpus == new.cpus
+                && (known.sign != Sign::GroupThrottled || known.detail == new.detail)
         };
         if let Some(known) = self.stuck.iter_mut().find(same) {
             known.count += new.count;

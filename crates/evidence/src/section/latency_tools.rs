@@ -22,7 +22,7 @@ macro_rules! pattern {
 }
 
 // `T: 0 ( 1234) P:80 I:1000 C: 100000 Min:      2 Act:    3 Avg:    4 Max:     1234`
-pattern!(MEASURED = r"^T:\s*\d+ \(\s*(?<pid>\d+)\) P:\s*(?<priority>\d+) I:\s*\d+ C:\s*\d+ Min:.*Max:\s*(?<max>\d+)");
+pattern!(MEASURED = r"^T:\s*\d+ \(\s*(?<pid>\d+)\) P:\s*(?<priority>\d+) I:\s*\d+ C:\s*\d+ Min:.*Max:\s*(?<max>\d+)?$");
 pattern!(STOPPED = r"^## CPU (?<cpu>\d+) hit stop tracing, analyzing it ##");
 // `  Blocking thread:     3.79 us (9.03 %)`, `  Thread latency:    41.96 us (100%)`
 pattern!(PART = r"^\s*(?<what>[A-Z][A-Za-z ]*[a-z]):?\s+(?:\(.*\)\s+)?(?:up to\s+)?(?<us>\d+\.\d+) us(?: \(|$)");
@@ -33,11 +33,15 @@ pattern!(OSNOISE_ROW = r"^\s*(?<cpu>\d+) #\d+(?:\s+\d+){2}\s+[\d.]+\s+\d+\s+(?<s
 
 struct Cyclictest {
     file: u32,
+    /// A thread whose maximum a mailer put on the next line.
+    wrapped: Option<(Thread, Spot)>,
     worst: Worst,
 }
 
 fn open_cyclictest(text: &str, file: u32) -> Option<Box<dyn Section>> {
-    MEASURED.is_match(text.trim()).then(|| Box::new(Cyclictest { file, worst: Worst::default() }) as Box<dyn Section>)
+    MEASURED
+        .is_match(text.trim())
+        .then(|| Box::new(Cyclictest { file, wrapped: None, worst: Worst::default() }) as Box<dyn Section>)
 }
 
 impl Section for Cyclictest {
@@ -51,15 +55,20 @@ impl Section for Cyclictest {
 
     fn line(&mut self, text: &str, spot: &Spot, facts: &mut Facts) -> Took {
         let Some(found) = MEASURED.captures(text.trim()) else {
+            if let (Some((thread, spot)), Some(length)) = (self.wrapped.take(), microseconds(text)) {
+                self.worst.add(Wait { thread, cpu: None, length, holder: None }, &spot);
+                return Took::Line;
+            }
             return if text.trim().is_empty() { Took::Nothing } else { Took::End };
         };
-        let (Ok(pid), Ok(priority), Some(length)) =
-            (found["pid"].parse(), found["priority"].parse::<u32>(), microseconds(&found["max"]))
-        else {
+        let (Ok(pid), Ok(priority)) = (found["pid"].parse(), found["priority"].parse::<u32>()) else {
             return Took::Line;
         };
         let thread = Thread { comm: "cyclictest".to_owned(), pid: Some(pid) };
-        self.worst.add(Wait { thread, cpu: None, length, holder: None }, spot);
+        match found.name("max").and_then(|max| microseconds(max.as_str())) {
+            Some(length) => self.worst.add(Wait { thread, cpu: None, length, holder: None }, spot),
+            None => self.wrapped = Some((thread, spot.clone())),
+        }
         if priority > 0 && !facts.seen.iter().rev().take(1024).any(|seen| seen.pid == pid) {
             facts.seen(Seen {
                 pid,
@@ -233,6 +242,11 @@ T: 1 ( 1235) P:80 I:1500 C:  66666 Min:      2 Act:    3 Avg:    4 Max:   23456
         LateWakeup cyclictest[1235] cpus [] AtLeast(Nanos(23456000)) line 5
         listed cyclictest[1234] FIFO Some(80)
         listed cyclictest[1235] FIFO Some(80)
+        ");
+        let wrapped = "T: 0 (  251) P:98 I:1000 C:  53113 Min:    116 Act:  327 Avg:  209 Max: \n  60353\n";
+        insta::assert_snapshot!(facts_of(wrapped), @"
+        LateWakeup cyclictest[251] cpus [] AtLeast(Nanos(60353000)) line 1
+        listed cyclictest[251] FIFO Some(98)
         ");
     }
 

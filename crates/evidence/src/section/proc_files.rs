@@ -13,7 +13,7 @@ use crate::fact::{Facts, Lasted, Moment, Seen, Sign, Spot, Stuck, Thread, WaitSu
 pub(super) const TASK: Kind = Kind { triggers: &["#threads:"], open: open_task };
 pub(super) const STAT: Kind = Kind { triggers: &["cpu  "], open: open_stat };
 pub(super) const COMMAND_LINE: Kind = Kind { triggers: &["BOOT_IMAGE="], open: open_command_line };
-pub(super) const GROUP: Kind = Kind { triggers: &["nr_throttled"], open: open_group };
+pub(super) const GROUP: Kind = Kind { triggers: &["nr_throttled", "/cpu.stat"], open: open_group };
 pub(super) const CHRT: Kind = Kind { triggers: &["current scheduling policy"], open: open_chrt };
 pub(super) const SYSCTL: Kind = Kind {
     triggers: &["kernel.sched_", "kernel.hung_task_", "kernel.watchdog", "kernel.nmi_watchdog"],
@@ -29,6 +29,7 @@ macro_rules! pattern {
 
 // `kworker/3:1 (52, #threads: 1)`: proc_sched_show_task in kernel/sched/debug.c
 pattern!(TASK_HEAD = r"^(?<comm>\S.*) \((?<pid>\d+), #threads: \d+\)$");
+pattern!(GROUP_FILE = r"\S*sys/fs/cgroup\S*/cpu\.stat\b");
 pattern!(CHRT_LINE = r"^pid (?<pid>\d+)'s current scheduling (?<what>policy|priority): (?:SCHED_)?(?<value>\w+)");
 pattern!(SYSCTL_LINE = r"^(?<key>[a-z][\w-]*(?:\.[\w./:-]+)+) = ?(?<value>.*)$");
 
@@ -180,17 +181,24 @@ impl Section for CommandLine {
     }
 }
 
-/// A group's `cpu.stat`, of either version.
+/// A group's `cpu.stat`, of either version; also below the command that printed it.
 struct Group {
     file: u32,
+    /// The file's name, where a command before it has it.
+    path: Option<String>,
     throttled: u64,
     spot: Option<Spot>,
     nanoseconds: Option<u64>,
 }
 
 fn open_group(text: &str, file: u32) -> Option<Box<dyn Section>> {
-    let throttled = text.trim().strip_prefix("nr_throttled ")?.parse().ok()?;
-    Some(Box::new(Group { file, throttled, spot: None, nanoseconds: None }))
+    let path = GROUP_FILE.find(text).map(|path| path.as_str().to_owned());
+    let is_one = path.is_some() || throttled(text).is_some();
+    is_one.then(|| Box::new(Group { file, path, throttled: 0, spot: None, nanoseconds: None }) as Box<dyn Section>)
+}
+
+fn throttled(text: &str) -> Option<u64> {
+    text.trim().strip_prefix("nr_throttled ")?.trim().parse().ok()
 }
 
 impl Section for Group {
@@ -198,18 +206,29 @@ impl Section for Group {
         "cpu.stat of a cgroup"
     }
 
-    fn first(&mut self, _text: &str, spot: &Spot, _facts: &mut Facts) {
-        self.spot = Some(spot.clone());
+    fn first(&mut self, text: &str, spot: &Spot, facts: &mut Facts) {
+        if self.path.is_none() {
+            self.line(text, spot, facts);
+        }
     }
 
-    fn line(&mut self, text: &str, _spot: &Spot, _facts: &mut Facts) -> Took {
-        let Some((key, value)) = text.trim().split_once(' ') else { return Took::End };
-        let number = value.trim().parse::<u64>();
-        match (key, number) {
-            ("throttled_usec", Ok(us)) => self.nanoseconds = Some(us.saturating_mul(1_000)),
-            ("throttled_time", Ok(ns)) => self.nanoseconds = Some(ns),
-            ("nr_bursts" | "burst_usec" | "burst_time" | "nr_periods" | "wait_sum", Ok(_)) => {}
-            _ => return Took::End,
+    fn line(&mut self, text: &str, spot: &Spot, _facts: &mut Facts) -> Took {
+        if let Some(throttled) = throttled(text) {
+            (self.throttled, self.spot) = (throttled, Some(spot.clone()));
+            return Took::Line;
+        }
+        let Some((key, Ok(number))) =
+            text.trim().split_once(' ').map(|(key, value)| (key, value.trim().parse::<u64>()))
+        else {
+            return Took::End;
+        };
+        match key {
+            "throttled_usec" => self.nanoseconds = Some(number.saturating_mul(1_000)),
+            "throttled_time" => self.nanoseconds = Some(number),
+            _ if !key.ends_with("usec") && !key.starts_with("nr_") && !key.ends_with("_time") && key != "wait_sum" => {
+                return Took::End;
+            }
+            _ => {}
         }
         Took::Line
     }
@@ -217,9 +236,9 @@ impl Section for Group {
     fn finish(&mut self, facts: &mut Facts) {
         let Some(spot) = self.spot.take().filter(|_| self.throttled > 0) else { return };
         let at = Moment { file: self.file, boot: 0, line: spot.line, uptime: None };
+        let group = group(self.path.as_deref().unwrap_or(&spot.file));
         let mut stuck = Stuck::new(Sign::GroupThrottled, Waiting::Nobody, Vec::new(), Lasted::Unknown, spot, at);
         let total = self.nanoseconds.map(|ns| format!(", {} in all", unstarve_model::Nanos(ns))).unwrap_or_default();
-        let group = group(&stuck.first.file);
         stuck.detail = Some(format!("{group} ({}{total})", unstarve_model::counted(self.throttled, "time")));
         facts.stuck(stuck);
     }
@@ -370,6 +389,8 @@ prio                                         :                  120
         insta::assert_snapshot!(facts_of(group), @"GroupThrottled nobody cpus [] Unknown a cgroup (50 times, 2.50 s in all) line 3");
         assert_eq!(super::group("b/sys/fs/cgroup/kubepods.slice/pod1/cpu.stat"), "the cgroup /kubepods.slice/pod1");
         assert_eq!(super::group("/sys/fs/cgroup/cpu,cpuacct/a/cpu.stat"), "the cgroup /a");
+        let shown = format!("$ cat /sys/fs/cgroup/a.slice/b/cpu.stat\n{group}$ ls\n");
+        insta::assert_snapshot!(facts_of(&shown), @"GroupThrottled nobody cpus [] Unknown the cgroup /a.slice/b (50 times, 2.50 s in all) line 4");
         let chrt = "pid 900's current scheduling policy: SCHED_FIFO|SCHED_RESET_ON_FORK\npid 900's current scheduling priority: 50\n";
         insta::assert_snapshot!(facts_of(chrt), @"listed [900] FIFO Some(50)");
         let sysctl =

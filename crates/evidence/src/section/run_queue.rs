@@ -11,8 +11,9 @@ use crate::fact::{Facts, Lasted, Moment, Sign, Spot, Stuck, Thread, Waiting};
 pub(super) const SLOWER: Kind = Kind { triggers: &["LAT(us)"], open: open_slower };
 pub(super) const HISTOGRAM: Kind =
     Kind { triggers: &["Tracing run queue latency", "Tracing CPU scheduler"], open: open_histogram };
-pub(super) const LATENCY: Kind = Kind { triggers: &["Runtime ms"], open: open_latency };
-pub(super) const TIMEHIST: Kind = Kind { triggers: &["sch delay"], open: open_timehist };
+pub(super) const LATENCY: Kind = Kind { triggers: &["Runtime ms", "| avg:"], open: open_latency };
+pub(super) const TIMEHIST: Kind =
+    Kind { triggers: &["sch delay", "  next: ", " awakened: ", " migrated: "], open: open_timehist };
 
 /// `TIME     COMM             PID           LAT(us)`, with `-P` and `PREV COMM  PREV TID` behind it.
 struct Slower {
@@ -139,7 +140,9 @@ struct Latency {
 }
 
 fn open_latency(text: &str, file: u32) -> Option<Box<dyn Section>> {
-    let is_one = text.contains("Task") && text.contains('|') && text.contains("Switches");
+    let is_head = text.contains("Task") && text.contains('|') && text.contains("Switches");
+    // Mails quote a row without its head.
+    let is_one = is_head || latency(text).is_some();
     is_one.then(|| Box::new(Latency { file, worst: Worst::default() }) as Box<dyn Section>)
 }
 
@@ -148,8 +151,12 @@ impl Section for Latency {
         "perf sched latency"
     }
 
+    fn first(&mut self, text: &str, spot: &Spot, facts: &mut Facts) {
+        self.line(text, spot, facts);
+    }
+
     fn line(&mut self, text: &str, spot: &Spot, _facts: &mut Facts) -> Took {
-        if text.trim_start().starts_with("---") || text.contains("TOTAL:") {
+        if text.trim_start().starts_with("---") || text.contains("TOTAL:") || text.contains("Runtime ms") {
             return Took::Line;
         }
         let Some(wait) = latency(text) else { return if text.trim().is_empty() { Took::Nothing } else { Took::End } };
@@ -194,7 +201,8 @@ struct Stay {
 const MAX_STAYS: usize = 256;
 
 fn open_timehist(text: &str, file: u32) -> Option<Box<dyn Section>> {
-    let is_one = text.contains("cpu") && text.contains("wait time") && text.contains("run time");
+    let is_head = text.contains("cpu") && text.contains("wait time") && text.contains("run time");
+    let is_one = is_head || place(text).is_some();
     let section = || Timehist { file, worst: Worst::default(), ran: HashMap::new(), misses: 0 };
     is_one.then(|| Box::new(section()) as Box<dyn Section>)
 }
@@ -204,8 +212,16 @@ impl Section for Timehist {
         "perf sched timehist"
     }
 
+    fn first(&mut self, text: &str, spot: &Spot, facts: &mut Facts) {
+        self.line(text, spot, facts);
+    }
+
     fn line(&mut self, text: &str, spot: &Spot, _facts: &mut Facts) -> Took {
         let Some(row) = timehist(text) else {
+            // A wakeup or a migration.
+            if place(text).is_some() {
+                return Took::Line;
+            }
             self.misses += 1;
             return if self.misses > MAX_MISSES { Took::End } else { Took::Nothing };
         };
@@ -249,23 +265,36 @@ struct Row {
     ran: f64,
 }
 
+/// The time, the CPU and the rest of a row.
+fn place(text: &str) -> Option<(f64, u32, &str)> {
+    let (time, rest) = text.trim_start().split_once(char::is_whitespace)?;
+    let end: f64 = time.parse().ok().filter(|_| time.contains('.'))?;
+    let (cpu, rest) = rest.trim_start().strip_prefix('[')?.split_once(']')?;
+    Some((end, cpu.parse::<u32>().ok().filter(|cpu| *cpu < CpuId::LIMIT)?, rest))
+}
+
 /// `   79371.874569 [0011]  gcc[31949/31940]   R   0.014      0.000      1.148`: time when it left the CPU, and milliseconds.
 fn timehist(text: &str) -> Option<Row> {
-    let (time, rest) = text.trim_start().split_once(char::is_whitespace)?;
-    let end: f64 = time.parse().ok()?;
-    let (cpu, rest) = rest.trim_start().strip_prefix('[')?.split_once(']')?;
-    let cpu = cpu.parse().ok().filter(|cpu| *cpu < CpuId::LIMIT)?;
+    let (end, cpu, rest) = place(text)?;
     let is_number = |word: &&str| word.contains('.') && word.parse::<f64>().is_ok();
     let words: Vec<&str> = rest.split_whitespace().collect();
     let first = words.windows(3).position(|three| three.iter().all(is_number))?;
+    // `-V` puts a column for each CPU before the name.
     let name = rest.split(words[first]).next()?.trim();
-    let thread = match name.rsplit_once('[').and_then(|(comm, ids)| Some((comm, ids.split_once(']')?.0))) {
-        Some((comm, ids)) => Thread { comm: comm.trim().to_owned(), pid: ids.split('/').next()?.parse().ok() },
+    let name = name.split_once(']').map_or(name, |(name, _)| name).rsplit("  ").next()?.trim();
+    let thread = match name.rsplit_once('[') {
+        Some((comm, ids)) => Thread { comm: without_item(comm.trim()), pid: ids.split('/').next()?.parse().ok() },
         None if name.starts_with("<idle>") => Thread { comm: "swapper".to_owned(), pid: Some(0) },
         None => return None,
     };
     let number = |place: usize| words[first + place].parse::<f64>().ok().filter(|ms| (0.0..1e12).contains(ms));
     Some(Row { end, cpu, thread, delay: number(1)?, ran: number(2)? })
+}
+
+/// A worker's name without its workqueue: `kworker/1:1-eve`.
+fn without_item(comm: &str) -> String {
+    let is_worker = comm.starts_with("kworker/") && !comm.starts_with("kworker/R-");
+    if is_worker { comm.split(['-', '+']).next().unwrap_or(comm).to_owned() } else { comm.to_owned() }
 }
 
 #[cfg(test)]
@@ -324,7 +353,7 @@ TIME     COMM             PID           LAT(us)
   Task                  |   Runtime ms  | Switches | Avg delay ms    | Max delay ms    | Max delay start           |
  -----------------------------------------------------------------------------------------------------------------
   kworker/3:1:52        |      0.123 ms |      312 | avg:   1.950 ms | max:1950.000 ms | max start: 12345.678 s |
-  fio:(82)              |   4000.123 ms |     9312 | avg:   0.950 ms | max:  63.123 ms | max at: 12345.678 s |
+  fio:(82)              |   4000.123 ms |     9312 | avg:   0.950 ms | max:  63.123 ms | max at: 12345.678 s
   sshd:999              |      0.123 ms |      312 | avg:   0.010 ms | max:   0.020 ms | max start: 12345.678 s |
  -----------------------------------------------------------------------------------------------------------------
   TOTAL:                |   4000.369 ms |     9936 |
@@ -333,6 +362,8 @@ TIME     COMM             PID           LAT(us)
         SeenWaiting kworker/3:1[52] cpus [] AtLeast(Nanos(1950000000)) line 5
         SeenWaiting fio cpus [] AtLeast(Nanos(63123000)) line 6
         ");
+        let row = text.lines().nth(5).expect("a row");
+        insta::assert_snapshot!(facts_of(&format!("With the patch:\n{row}\n\n")), @"SeenWaiting fio cpus [] AtLeast(Nanos(63123000)) line 2");
     }
 
     #[test]
@@ -351,5 +382,12 @@ TIME     COMM             PID           LAT(us)
         SeenWaiting kworker/3:1[52] cpus [3] AtLeast(Nanos(490000000)) held by poller[900] line 7
         SeenWaiting late[53] cpus [3] AtLeast(Nanos(400000000)) line 9
         ");
+        let quoted = "   828.000000 [0001]         poller[900]                                            awakened: kworker/1:1-eve[52]
+   828.069000 [0001]   s     poller[900]               0.005      0.000     83.992      R  next: kworker/1:1[52]
+   828.073076 [0001]   s     kworker/1:1-eve[52]             83.992      4.069      0.007      K  next: poller[900]
+";
+        insta::assert_snapshot!(facts_of(quoted), @"SeenWaiting kworker/1:1[52] cpus [1] AtLeast(Nanos(4069000)) line 3");
+        let near = quoted.replace("828.073076", "828.069076");
+        insta::assert_snapshot!(facts_of(&near), @"SeenWaiting kworker/1:1[52] cpus [1] AtLeast(Nanos(4069000)) held by poller[900] line 3");
     }
 }
