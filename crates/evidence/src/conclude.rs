@@ -59,6 +59,10 @@ pub enum Trouble {
     Machine,
     /// A device is late.
     Device,
+    /// A thread of a measuring tool woke late.
+    LateWakeup,
+    /// A cgroup used up its limit.
+    GroupLimit,
 }
 
 impl Trouble {
@@ -80,6 +84,8 @@ impl Trouble {
             Sign::SlowInterrupt => Trouble::Interrupts,
             Sign::ClockJumped | Sign::Steal => Trouble::Machine,
             Sign::DeviceLate => Trouble::Device,
+            Sign::LateWakeup => Trouble::LateWakeup,
+            Sign::GroupThrottled => Trouble::GroupLimit,
         }
     }
 }
@@ -156,6 +162,11 @@ pub fn decide(trouble: Trouble, way: Way) -> Cell {
         (Trouble::InterruptLoad, _) => cell("irq-interference", Warning, 0.8, Rule::Softirq),
         (Trouble::Machine, _) => cell("cpu-stopped", Info, 0.4, Rule::Unknown),
         (Trouble::Device, _) => cell("late-device", Warning, 0.8, Rule::Unknown),
+        // The tool's thread is real-time: what runs in its place cannot be preempted, or goes before it.
+        (Trouble::LateWakeup, Sure(RealTime) | Once(RealTime)) => cell("long-wait", Warning, 0.7, Rule::Unranked),
+        (Trouble::LateWakeup, Sure(_) | Once(_)) => cell("kernel-holds-cpu", Warning, 0.6, Rule::NotPreempted),
+        (Trouble::LateWakeup, _) => cell("long-wait", Warning, 0.5, Rule::Unknown),
+        (Trouble::GroupLimit, _) => cell("throttled", Warning, 0.6, Rule::Throttled),
     }
 }
 
@@ -613,7 +624,7 @@ pub fn quote(spot: &Spot) -> String {
 mod tests {
     use super::*;
 
-    const TROUBLES: [Trouble; 12] = [
+    const TROUBLES: [Trouble; 14] = [
         Trouble::Starved,
         Trouble::SeenRunnable,
         Trouble::CpuHeld,
@@ -626,6 +637,8 @@ mod tests {
         Trouble::InterruptLoad,
         Trouble::Machine,
         Trouble::Device,
+        Trouble::LateWakeup,
+        Trouble::GroupLimit,
     ];
 
     fn ways() -> Vec<Way> {

@@ -1,5 +1,6 @@
 //! Facts: what lines of evidence say, without interpretation.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use unstarve_model::{Nanos, Policy, SchedPolicy};
@@ -34,7 +35,7 @@ pub(crate) struct Moment {
 }
 
 /// A thread, as far as a line names it.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Thread {
     /// Its name.
     pub(crate) comm: String,
@@ -98,6 +99,10 @@ pub(crate) enum Sign {
     SeenWaiting,
     /// A device or a server did not answer in time.
     DeviceLate,
+    /// A tool's thread woke late: its timer, or the CPU for it, was late.
+    LateWakeup,
+    /// A cgroup used up its limit of CPU time.
+    GroupThrottled,
 }
 
 /// Who did not get on.
@@ -215,6 +220,25 @@ pub(crate) struct Seen {
     pub(crate) line: u64,
 }
 
+/// How long a thread has waited for CPUs since it began.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub(crate) struct WaitSum {
+    pub(crate) thread: Thread,
+    /// The longest wait.
+    pub(crate) longest: Option<Nanos>,
+    pub(crate) sum: Option<Nanos>,
+    pub(crate) count: Option<u64>,
+}
+
+impl WaitSum {
+    /// The mean length of the waits since an earlier look. One of them lasted at least so long.
+    fn mean_since(&self, before: &WaitSum) -> Option<Nanos> {
+        let grown = self.sum?.0.checked_sub(before.sum?.0)?;
+        let waits = self.count?.checked_sub(before.count?)?;
+        grown.checked_div(waits).map(Nanos)
+    }
+}
+
 /// All facts about one host.
 #[derive(Clone, Default, Debug)]
 pub struct Facts {
@@ -228,6 +252,10 @@ pub struct Facts {
     pub(crate) host: Option<String>,
     /// Signs that it is a virtual machine.
     pub(crate) hypervisor: Option<String>,
+    /// How long threads have waited since they began, as `/proc/PID/sched` says.
+    pub(crate) wait_sums: Vec<WaitSum>,
+    /// Settings: `kernel.sched_rt_runtime_us` → `950000`.
+    pub(crate) settings: BTreeMap<String, String>,
     /// The kernel's tick.
     pub(crate) hertz: Option<Hertz>,
     /// The highest CPU named.
@@ -264,7 +292,11 @@ impl Facts {
     pub(crate) fn stuck(&mut self, new: Stuck) {
         self.note_cpus(&new.cpus);
         let same = |known: &&mut Stuck| {
-            known.sign == new.sign && known.who == new.who && known.at.boot == new.at.boot && known.cpus == new.cpus
+            known.sign == new.sign
+                && known.who == new.who
+                && (known.at.file, known.at.boot) == (new.at.file, new.at.boot)
+                && known.cpus == new.cpus
+                && (known.sign != Sign::GroupThrottled || known.detail == new.detail)
         };
         if let Some(known) = self.stuck.iter_mut().find(same) {
             known.count += new.count;
@@ -292,6 +324,18 @@ impl Facts {
         if self.ran.len() < MAX_FACTS { self.ran.push(new) } else { self.left_out += 1 }
     }
 
+    /// Adds how long a thread has waited; a second look also says how long it waited in between.
+    pub(crate) fn waited(&mut self, new: WaitSum, spot: Spot, at: Moment) {
+        const MIN_WAIT: Nanos = Nanos(1_000_000);
+        let before = self.wait_sums.iter().rev().find(|known| known.thread == new.thread);
+        let longest = new.longest.max(before.and_then(|before| new.mean_since(before)));
+        if let Some(longest) = longest.filter(|longest| *longest >= MIN_WAIT) {
+            let who = Waiting::Thread(new.thread.clone());
+            self.stuck(Stuck::new(Sign::SeenWaiting, who, Vec::new(), Lasted::AtLeast(longest), spot, at));
+        }
+        if self.wait_sums.len() < MAX_FACTS { self.wait_sums.push(new) } else { self.left_out += 1 }
+    }
+
     /// Adds a thread of a list.
     pub(crate) fn seen(&mut self, new: Seen) {
         if self.seen.len() < MAX_SEEN { self.seen.push(new) } else { self.left_out += 1 }
@@ -312,7 +356,8 @@ const MAX_WORKS: usize = 16;
 /// Threads kept of lists: a large host has tens of thousands.
 const MAX_SEEN: usize = 1 << 17;
 
-fn longer(one: Lasted, other: Lasted) -> Lasted {
+/// The longer of two.
+pub(crate) fn longer(one: Lasted, other: Lasted) -> Lasted {
     match (one, other) {
         (Lasted::AtLeast(one), Lasted::AtLeast(other)) => Lasted::AtLeast(one.max(other)),
         (Lasted::Jiffies(one), Lasted::Jiffies(other)) => Lasted::Jiffies(one.max(other)),

@@ -58,6 +58,8 @@ pub struct KernelLog {
     dump_of: Option<u32>,
     /// Whether threads that used up the limit on real-time threads are being listed.
     lists_limit_users: bool,
+    /// Whether blocked threads are being listed.
+    lists_blocked: bool,
 }
 
 struct Stall {
@@ -102,6 +104,10 @@ impl KernelLog {
         if !matches!(message, Message::Frame { .. } | Message::Task { .. } | Message::CurrentWork { .. }) {
             (self.blocked, self.worker, self.lists_workers) = (None, None, false);
         }
+        self.lists_blocked &= matches!(
+            message,
+            Message::Frame { .. } | Message::Task { .. } | Message::CurrentWork { .. } | Message::UserCode
+        );
         if !matches!(message, Message::RcuState { .. }) {
             self.close_starved(None, facts);
         }
@@ -109,9 +115,9 @@ impl KernelLog {
         if !matches!(message, Message::RcuCpu { .. } | Message::RcuLength { .. } | Message::RcuCpuTime { .. }) {
             self.close_stall(facts);
         }
-        self.any |= !matches!(message, Message::Boot { .. } | Message::CommandLine { .. });
+        self.any |= !matches!(message, Message::NextBoot | Message::Boot { .. } | Message::CommandLine { .. });
         match message {
-            Message::Boot { .. } | Message::CommandLine { .. } | Message::Hypervisor { .. } => {
+            Message::NextBoot | Message::Boot { .. } | Message::CommandLine { .. } | Message::Hypervisor { .. } => {
                 self.machine(message, facts);
             }
             Message::PoolLockup { .. }
@@ -159,6 +165,7 @@ impl KernelLog {
                 self.next_boot();
                 facts.kernel = Some(release);
             }
+            Message::NextBoot => self.next_boot(),
             Message::CommandLine { text } => facts.command_line = Some(text),
             Message::Hypervisor { name } => facts.hypervisor = Some(name),
             _ => {}
@@ -355,6 +362,13 @@ impl KernelLog {
                 }
             }
             Message::Task { thread, state: 'R', .. } if self.lists_workers => self.stalled_worker(thread, line, facts),
+            Message::Task { thread, state: 'D', .. } if self.lists_blocked => {
+                let who = Waiting::Thread(thread);
+                facts.stuck(self.report(Sign::TaskBlocked, who.clone(), Vec::new(), Lasted::Unknown, line));
+                let is_it =
+                    |known: &Stuck| known.sign == Sign::TaskBlocked && known.who == who && known.works.is_empty();
+                self.blocked = facts.stuck.iter().rposition(is_it);
+            }
             Message::Task { thread, .. } => {
                 let of_rcu = self.thread_of_rcu.filter(|index| is_of(facts, *index, &thread));
                 self.blocked = of_rcu.or(self.blocked.filter(|index| is_of(facts, *index, &thread)));
@@ -525,6 +539,20 @@ impl KernelLog {
             }
             Message::Stalld { thread, cpu, lasted } => {
                 self.report(Sign::SeenWaiting, Waiting::Thread(thread), vec![cpu], AtLeast(lasted), line)
+            }
+            Message::StalldBoost { thread, cpu } => {
+                // What it had seen before, on the same CPU.
+                let who = Waiting::Thread(thread);
+                let is_it = |known: &&Stuck| known.sign == Sign::SeenWaiting && known.who == who;
+                let cpus = match cpu {
+                    Some(cpu) => vec![cpu],
+                    None => facts.stuck.iter().rev().find(is_it).map(|known| known.cpus.clone()).unwrap_or_default(),
+                };
+                self.report(Sign::SeenWaiting, who, cpus, Unknown, line)
+            }
+            Message::ShowBlocked => {
+                self.lists_blocked = true;
+                return;
             }
             Message::DeviceLate { device } => {
                 let mut report = self.report(Sign::DeviceLate, Waiting::Nobody, Vec::new(), Unknown, line);

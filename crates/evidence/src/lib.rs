@@ -7,9 +7,11 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | `gather`, `directory` | files, directories and archives of them |
+//! | `host`, `join` | whose text it is; texts of one boot together |
 //! | `fact` | the facts |
 //! | `line` | strips the columns that loggers, mailers and containers put before a message |
-//! | `scan` | finds the lines that matter, in bounded memory |
+//! | `scan`, `reversed` | finds the lines that matter, in bounded memory |
 //! | `message` | the kernel's messages, a pattern each |
 //! | `kernel_log` | messages to facts: what belongs to one report of the kernel |
 //! | `section` | tables in a text: `ps`, `top`, dumps of the scheduler |
@@ -20,18 +22,25 @@
 
 mod case;
 mod conclude;
+mod directory;
 mod fact;
+mod gather;
+mod host;
 mod jiffies;
+mod join;
 mod kernel_log;
 mod line;
 mod message;
 mod next;
+mod reversed;
 mod scan;
 mod section;
 mod words;
 
 pub use conclude::{KINDS, Kind};
 pub use fact::Facts;
+pub use gather::{FoundRecording, FoundSnapshot, GatherError, Gathered, Limits, gather, gather_input};
+pub use host::Host;
 pub use scan::{ScanError, Source, has_trigger, scan};
 
 use unstarve_diagnose::report::Report;

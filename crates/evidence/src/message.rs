@@ -14,6 +14,7 @@ use crate::fact::Thread;
 #[derive(Clone, PartialEq, Debug)]
 pub enum Message {
     Boot { release: String },
+    NextBoot,
     CommandLine { text: String },
     Hypervisor { name: String },
     PoolLockup { cpus: String, unbound: bool, nice: i32, stuck: Nanos },
@@ -59,6 +60,8 @@ pub enum Message {
     RunQueueCurrent { thread: Thread, policy: Option<Policy> },
     RunQueueTask { thread: Thread, current: bool, waited: Nanos },
     Stalld { thread: Thread, cpu: u32, lasted: Nanos },
+    StalldBoost { thread: Thread, cpu: Option<u32> },
+    ShowBlocked,
     DeviceLate { device: String },
     Frame { function: String },
 }
@@ -77,6 +80,12 @@ const ROWS: &[Row] = &[
         triggers: &["Linux version "],
         pattern: r"^Linux version (?<release>\d+\.\d+\S*)",
         make: |found| Some(Message::Boot { release: text(found, "release") }),
+    },
+    // journalctl, between boots
+    Row {
+        triggers: &["-- Boot ", "-- Reboot --"],
+        pattern: r"^-- (?:Boot [0-9a-f]{32}|Reboot) --$",
+        make: |_| Some(Message::NextBoot),
     },
     Row {
         triggers: &["ommand line: "],
@@ -392,8 +401,8 @@ const ROWS: &[Row] = &[
     },
     // stalld: log_msg in src/stalld.c
     Row {
-        triggers: &[" starved on CPU "],
-        pattern: r"(?:stalld(?:\[\d+\])?: )?(?:\[[^\]]*\] )?(?<comm>\S.*)-(?<pid>\d+) starved on CPU (?<cpu>\d+) for (?<seconds>\d+) seconds",
+        triggers: &[" starved on CPU ", " might starve on CPU "],
+        pattern: r"(?:stalld(?:\[\d+\])?: )?(?:\[[^\]]*\] )?(?<comm>\S.*)-(?<pid>\d+) (?:starved|might starve) on CPU (?<cpu>\d+) (?:for|\(waiting for) (?<seconds>\d+) seconds",
         make: |found| {
             Some(Message::Stalld {
                 thread: thread(found)?,
@@ -401,6 +410,17 @@ const ROWS: &[Row] = &[
                 lasted: seconds(found, "seconds")?,
             })
         },
+    },
+    Row {
+        triggers: &["boosted pid "],
+        pattern: r"boosted pid (?<pid>\d+) \((?<comm>.+?)\)(?: \(cpu (?<cpu>\d+)\))? using SCHED_",
+        make: |found| Some(Message::StalldBoost { thread: thread(found)?, cpu: cpu(found, "cpu") }),
+    },
+    // drivers/tty/sysrq.c: SysRq-w
+    Row {
+        triggers: &["Show Blocked State"],
+        pattern: r"(?i)sysrq ?: show blocked state",
+        make: |_| Some(Message::ShowBlocked),
     },
     // drivers/nvme/host, net/sched/sch_generic.c, fs/nfs, drivers/ata
     Row {
@@ -512,6 +532,7 @@ mod tests {
     fn each_message_of_each_version() {
         let lines = [
             "Linux version 6.12.5-amd64 (builder@host) (gcc 14) #1 SMP",
+            "-- Boot 0123456789abcdef0123456789abcdef --",
             "Kernel command line: BOOT_IMAGE=/vmlinuz isolcpus=2-3",
             "Booting paravirtualized kernel on KVM",
             "Booting paravirtualized kernel on bare hardware",
@@ -568,6 +589,11 @@ mod tests {
             "  R kworker/3:0[106] -5037ms",
             " *R audio[994] +0ms",
             "stalld: ksoftirqd/3-40 starved on CPU 3 for 61 seconds",
+            "ksoftirqd/3-40 might starve on CPU 3 (waiting for 31 seconds)",
+            "boosted pid 40 (ksoftirqd/3) (cpu 3) using SCHED_DEADLINE",
+            "boosted pid 40 (ksoftirqd/3) using SCHED_FIFO",
+            "sysrq: Show Blocked State",
+            "SysRq : Show Blocked State",
             "nvme nvme1: I/O 12 QID 3 timeout, aborting",
             "nfs: server files not responding, still trying",
             " __schedule+0x2c8/0x8d8",

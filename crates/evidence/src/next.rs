@@ -49,7 +49,8 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
             step("report the dump to the BPF scheduler's project", "cat /sys/kernel/sched_ext/root/ops"),
         ],
         (Trouble::RealTimeLimit, _) => vec![threads, record, check],
-        (Trouble::Deadline, _) => vec![record, threads],
+        (Trouble::Deadline | Trouble::LateWakeup, _) => vec![record, threads],
+        (Trouble::GroupLimit, _) => vec![check, record],
         (Trouble::Interrupts | Trouble::InterruptLoad | Trouble::Machine, _) => {
             vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
         }

@@ -12,6 +12,7 @@ use crate::fact::{Facts, Spot};
 use crate::kernel_log::{KernelLog, Line};
 use crate::line::Message as Columns;
 use crate::message;
+use crate::reversed::{Ordered, ordered};
 use crate::section::{self, Section};
 
 /// Lines after one that matters that are parsed, too: a stack with registers and modules has some 60.
@@ -49,6 +50,8 @@ pub struct Source {
     pub lines: u64,
     /// Lines that were longer than any message, and were left out.
     pub too_long: u64,
+    /// It is long and in reverse order: only its newest part was read.
+    pub is_cut: bool,
 }
 
 static TRIGGERS: LazyLock<AhoCorasick> = LazyLock::new(|| {
@@ -69,36 +72,194 @@ pub fn has_trigger(text: &[u8]) -> bool {
 /// # Errors
 /// If it cannot be read further.
 pub fn scan(text: impl Read, name: &str, file: u32, facts: &mut Facts) -> Result<Source, ScanError> {
-    let mut lines = Lines::new(text);
-    let mut scan = Scan {
-        name: Arc::from(name),
-        file,
-        log: KernelLog::new(file),
-        window: 0,
-        pending: None,
-        section: None,
-        kinds: Vec::new(),
+    let mut scan = Scan::new(name, file);
+    let read = read(text, name, &mut OneHost { scan: &mut scan, facts });
+    scan.finish(facts);
+    let (lines, too_long, is_cut) = read?;
+    Ok(Source { name: name.to_owned(), kinds: scan.kinds, lines, too_long, is_cut })
+}
+
+/// What a text says about one host.
+pub struct HostPart {
+    /// The host, as loggers name it.
+    pub host: Option<String>,
+    pub facts: Facts,
+    pub source: Source,
+}
+
+/// Reads a text of one or several hosts, as a log server writes: facts by host, and why the text ends early, if it does.
+pub fn scan_by_host(text: impl Read, name: &str, file: u32) -> (Vec<HostPart>, Option<ScanError>) {
+    let mut hosts = ByHost { name, file, parts: Vec::new(), last: 0 };
+    let (lines, too_long, is_cut, error) = match read(text, name, &mut hosts) {
+        Ok((lines, too_long, is_cut)) => (lines, too_long, is_cut, None),
+        Err(error) => (error.line, 0, false, Some(error)),
     };
-    loop {
-        let before = lines.number();
-        let line = match lines.next_line() {
-            Ok(Some(line)) => line,
-            Ok(None) => break,
-            Err(source) => return Err(ScanError { file: name.to_owned(), line: before, source }),
-        };
-        let is_trigger = TRIGGERS.is_match(line);
-        if !is_trigger && scan.window == 0 && scan.section.is_none() {
-            scan.flush(facts);
-            continue;
+    let part = |(host, mut scan, mut facts): (Option<String>, Scan, Facts)| {
+        scan.finish(&mut facts);
+        let source = Source { name: name.to_owned(), kinds: scan.kinds, lines, too_long, is_cut };
+        HostPart { host, facts, source }
+    };
+    (hosts.parts.into_iter().map(part).collect(), error)
+}
+
+/// What takes the lines near one that matters.
+trait Sink {
+    /// Whether all lines are wanted.
+    fn is_open(&self) -> bool;
+    /// Takes a line.
+    fn line(&mut self, raw: &str, number: u64, is_trigger: bool);
+    /// Lines are left out.
+    fn gap(&mut self);
+}
+
+/// Lines read, those that were too long, and whether the end of the text was not read.
+type Count = (u64, u64, bool);
+
+fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<Count, ScanError> {
+    let failed = |line| move |source| ScanError { file: name.to_owned(), line, source };
+    match ordered(text).map_err(failed(0))? {
+        Ordered::Forward(text) => {
+            let mut lines = Lines::new(text);
+            let mut feed = Feed { sink, is_gap: true };
+            loop {
+                let before = lines.number();
+                let Some(line) = lines.next_line().map_err(failed(before))? else { break };
+                let is_trigger = TRIGGERS.is_match(line);
+                if feed.wants(is_trigger) {
+                    let text = String::from_utf8_lossy(line).into_owned();
+                    feed.sink.line(&text, lines.number(), is_trigger);
+                }
+            }
+            Ok((lines.number(), lines.too_long(), false))
         }
-        scan.window = if is_trigger { scan.window.max(MAX_CONTINUED) } else { scan.window.saturating_sub(1) };
-        let text = String::from_utf8_lossy(line).into_owned();
-        scan.line(&text, lines.number(), facts);
+        Ordered::Turned(groups, is_cut) => {
+            let mut feed = Feed { sink, is_gap: true };
+            let (mut read, mut too_long) = (0, 0);
+            for (first, group) in groups {
+                let mut lines = Lines::new(group.as_slice());
+                while let Some(line) = lines.next_line().map_err(failed(first))? {
+                    let is_trigger = TRIGGERS.is_match(line);
+                    if feed.wants(is_trigger) {
+                        let text = String::from_utf8_lossy(line).into_owned();
+                        feed.sink.line(&text, first + lines.number() - 1, is_trigger);
+                    }
+                }
+                read += lines.number();
+                too_long += lines.too_long();
+            }
+            Ok((read, too_long, is_cut))
+        }
     }
-    scan.flush(facts);
-    scan.close_section(facts);
-    scan.log.finish(facts);
-    Ok(Source { name: name.to_owned(), kinds: scan.kinds, lines: lines.number(), too_long: lines.too_long() })
+}
+
+/// Leaves out lines that nobody waits for.
+struct Feed<'a> {
+    sink: &'a mut dyn Sink,
+    is_gap: bool,
+}
+
+impl Feed<'_> {
+    fn wants(&mut self, is_trigger: bool) -> bool {
+        let wants = is_trigger || self.sink.is_open();
+        if !wants && !self.is_gap {
+            self.sink.gap();
+        }
+        self.is_gap = !wants;
+        wants
+    }
+}
+
+struct OneHost<'a> {
+    scan: &'a mut Scan,
+    facts: &'a mut Facts,
+}
+
+impl Sink for OneHost<'_> {
+    fn is_open(&self) -> bool {
+        self.scan.is_open()
+    }
+
+    fn line(&mut self, raw: &str, number: u64, is_trigger: bool) {
+        self.scan.line(Columns::of(raw), raw.len(), number, is_trigger, self.facts);
+    }
+
+    fn gap(&mut self) {
+        self.scan.flush(self.facts);
+    }
+}
+
+/// Hosts kept of one text. More come from a text that is no log.
+const MAX_HOSTS: usize = 1024;
+
+struct ByHost<'a> {
+    name: &'a str,
+    file: u32,
+    parts: Vec<(Option<String>, Scan, Facts)>,
+    /// The host of the last line.
+    last: usize,
+}
+
+impl ByHost<'_> {
+    /// The part of a line's host. Lines without one go on with the host of the line before.
+    fn of(&mut self, host: Option<&str>) -> usize {
+        if self.parts.is_empty() {
+            self.parts.push((None, Scan::new(self.name, self.file), Facts::default()));
+        }
+        let Some(host) = host.filter(|host| is_host(host)) else { return self.last };
+        if let Some(known) = self.parts.iter().position(|(known, ..)| known.as_deref() == Some(host)) {
+            return known;
+        }
+        // What stands before the first name belongs to that host.
+        if let [(name @ None, ..)] = self.parts.as_mut_slice() {
+            *name = Some(host.to_owned());
+            return 0;
+        }
+        if self.parts.len() == MAX_HOSTS {
+            return self.last;
+        }
+        self.parts.push((Some(host.to_owned()), Scan::new(self.name, self.file), Facts::default()));
+        self.parts.len() - 1
+    }
+}
+
+/// Whether a logger's second column names a host: not the name before the host has one, nor a level of programs' logs.
+fn is_host(word: &str) -> bool {
+    const OTHERS: [&str; 12] = [
+        "localhost",
+        "localhost.localdomain",
+        "INFO",
+        "WARN",
+        "WARNING",
+        "ERROR",
+        "ERR",
+        "DEBUG",
+        "TRACE",
+        "FATAL",
+        "NOTICE",
+        "CRITICAL",
+    ];
+    !OTHERS.contains(&word)
+}
+
+impl Sink for ByHost<'_> {
+    fn is_open(&self) -> bool {
+        self.parts.iter().any(|(_, scan, _)| scan.is_open())
+    }
+
+    fn line(&mut self, raw: &str, number: u64, is_trigger: bool) {
+        let columns = Columns::of(raw);
+        let place = self.of(columns.host.as_deref());
+        self.last = place;
+        if let Some((_, scan, facts)) = self.parts.get_mut(place) {
+            scan.line(columns, raw.len(), number, is_trigger, facts);
+        }
+    }
+
+    fn gap(&mut self) {
+        for (_, scan, facts) in &mut self.parts {
+            scan.flush(facts);
+        }
+    }
 }
 
 struct Scan {
@@ -128,6 +289,8 @@ impl Pending {
     fn goes_on(&self, next: &Columns) -> bool {
         !next.has_columns
             && !next.text.trim().is_empty()
+            // journalctl's line between boots
+            && !next.text.starts_with("-- ")
             && self.joined < MAX_CONTINUED
             && WRAPPED.contains(&self.length)
             && (self.columns.has_columns || self.joined == 0 && begins_message(&self.columns.text))
@@ -140,16 +303,40 @@ fn begins_message(text: &str) -> bool {
 }
 
 impl Scan {
-    fn line(&mut self, raw: &str, number: u64, facts: &mut Facts) {
-        let columns = Columns::of(raw);
-        if let Some(pending) = self.pending.as_mut().filter(|pending| pending.goes_on(&columns)) {
+    fn new(name: &str, file: u32) -> Scan {
+        Scan {
+            name: Arc::from(name),
+            file,
+            log: KernelLog::new(file),
+            window: 0,
+            pending: None,
+            section: None,
+            kinds: Vec::new(),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.window > 0 || self.section.is_some()
+    }
+
+    fn finish(&mut self, facts: &mut Facts) {
+        self.flush(facts);
+        self.close_section(facts);
+        self.log.finish(facts);
+    }
+
+    fn line(&mut self, columns: Columns, length: usize, number: u64, is_trigger: bool, facts: &mut Facts) {
+        self.window = if is_trigger { self.window.max(MAX_CONTINUED) } else { self.window.saturating_sub(1) };
+        // A table's rows are lines of their own.
+        let may_go_on = self.section.is_none() || columns.has_columns;
+        if let Some(pending) = self.pending.as_mut().filter(|pending| may_go_on && pending.goes_on(&columns)) {
             pending.columns.text = format!("{} {}", pending.columns.text.trim_end(), columns.text.trim_start());
-            pending.length = raw.len();
+            pending.length = length;
             pending.joined += 1;
             return;
         }
         self.flush(facts);
-        self.pending = Some(Pending { columns, line: number, length: raw.len(), joined: 0 });
+        self.pending = Some(Pending { columns, line: number, length, joined: 0 });
     }
 
     /// Takes the last line, which is whole.
@@ -165,10 +352,11 @@ impl Scan {
         if let Some(found) = message::parse(&columns.text) {
             return self.message(found, &columns, line, facts);
         }
-        if let Some(kind) = section::opened(&columns.text, self.file) {
+        if let Some(mut section) = section::opened(&columns.text, self.file) {
             self.close_section(facts);
-            self.note_kind(kind.name());
-            self.section = Some(kind);
+            self.note_kind(section.name());
+            section.first(&columns.text, &self.spot(&columns.text, line), facts);
+            self.section = Some(section);
         }
     }
 

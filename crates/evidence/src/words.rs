@@ -148,6 +148,13 @@ pub fn headline(judged: &Judged<'_>) -> String {
         }
         (Trouble::Interrupts, _) => "Interrupt handlers take long".to_owned(),
         (Trouble::Machine, _) => "The machine's clock jumped or the machine stood still".to_owned(),
+        (Trouble::LateWakeup, InTheWay::Proved(_)) => {
+            format!("{who} woke late on {cpu}: {} had it", by.unwrap_or_default())
+        }
+        (Trouble::LateWakeup, _) => format!("{who} woke late; the text does not say why"),
+        (Trouble::GroupLimit, _) => {
+            format!("The CPU limit of {} stopped its threads", judged.stuck.detail.as_deref().unwrap_or("a cgroup"))
+        }
         (Trouble::Device, _) => {
             format!("{} did not answer in time", judged.stuck.detail.as_deref().unwrap_or("a device"))
         }
@@ -458,6 +465,12 @@ pub fn losses(facts: &Facts, sources: &[Source]) -> Vec<String> {
     let long: u64 = sources.iter().map(|source| source.too_long).sum();
     if long > 0 {
         losses.push(format!("{} left out: longer than any message", counted(long, "line")));
+    }
+    for source in sources.iter().filter(|source| source.is_cut) {
+        losses.push(format!(
+            "{} is in reverse order and long: only its newest part was read; print it in order",
+            source.name
+        ));
     }
     if facts.left_out > 0 {
         losses.push(format!("{} left out: too many", counted(facts.left_out, "fact")));

@@ -1,4 +1,6 @@
-//! What texts of tickets prove: scenes of our own, and logs of guests with a known truth.
+//! What texts of tickets prove: scenes of our own, logs of guests with a known truth, bundles, texts as they arrive.
 
+mod bundles;
 mod guests;
+mod rewrapped;
 mod scenes;

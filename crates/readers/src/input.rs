@@ -95,12 +95,34 @@ impl Input {
         let length = spool.metadata()?.len();
         Ok(Positioned { file: Arc::new(spool), length, name, cut })
     }
+
+    /// The same without any file: a stream of up to `limit` bytes is copied to memory.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is longer.
+    pub fn into_positioned_in_memory(self, limit: u64) -> io::Result<Positioned> {
+        if matches!(self.body, Body::File(_)) {
+            return self.into_positioned();
+        }
+        let name = self.name.clone();
+        let mut memory = memory()?;
+        let cut = copy(&mut self.into_stream().take(limit.saturating_add(1)), &mut memory)?;
+        let length = memory.metadata()?.len();
+        if length > limit {
+            let what = format!("{name} has more than {} MiB: unpack what it is in first", limit >> 20);
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+        }
+        Ok(Positioned { file: Arc::new(memory), length, name, cut })
+    }
+}
+
+fn memory() -> io::Result<File> {
+    Ok(File::from(memfd_create("unstarve-recording", MemfdFlags::CLOEXEC)?))
 }
 
 fn spool(directory: &Path) -> io::Result<File> {
     tempfile::tempfile_in(directory).or_else(|error| {
-        let memory = memfd_create("unstarve-recording", MemfdFlags::CLOEXEC);
-        memory.map(File::from).map_err(|_| {
+        memory().map_err(|_| {
             let message = format!("cannot make a temporary file in {} (TMPDIR): {error}", directory.display());
             io::Error::new(error.kind(), message)
         })

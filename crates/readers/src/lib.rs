@@ -18,6 +18,7 @@
 //! | [`perf_data`] | files and pipes of `perf record` and `perf sched record` |
 //! | [`perf_script`] | output of `perf script`, also pasted into mails |
 //! | [`perfetto`] | Perfetto's protobuf traces |
+//! | [`visit`] | every file in a bundle, archives in archives too |
 //! | [`interner`](Interner), [`symbols`] | ids of long names; function names from kallsyms |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -57,6 +58,8 @@ pub use decode::Decoder;
 pub use endian::Endian;
 pub use input::{Input, Positioned};
 pub use interner::Interner;
-pub use open::{OpenError, open, open_input, open_stdin};
+pub use open::{OpenError, open, open_input, open_stdin, recording_format};
 pub use prev_state::StateBits;
 pub use text::lines::Lines;
+pub use unpack::Allowance;
+pub use unpack::visit::{self, Depth, LeftOut, Visitor};

@@ -147,6 +147,15 @@ fn has_events(input: Input) -> bool {
     !batch.events.is_empty()
 }
 
+/// The format of an unpacked recording that begins with `prefix` (32 KiB, or everything), by its name. Text must have an event
+/// within it: logs and pages look like recordings, and mostly are none.
+pub fn recording_format(prefix: &[u8]) -> Option<&'static str> {
+    let format = format_of(prefix)?;
+    let is_text = !prefix.contains(&0);
+    let beginning = || Input::from_stream(Box::new(io::Cursor::new(prefix.to_vec())), String::new()).ok();
+    (!is_text || beginning().is_some_and(has_events)).then_some(format.name)
+}
+
 /// Opens a recording in any known format.
 pub fn open(path: &Path) -> Result<Box<dyn EventSource>, OpenError> {
     let name = path.display().to_string();

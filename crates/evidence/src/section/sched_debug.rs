@@ -5,7 +5,7 @@ use unstarve_model::{CpuId, Policy};
 use super::{Kind, Section, Took};
 use crate::fact::{Facts, How, Lasted, Moment, Ran, Sign, Spot, Stuck, Thread, Waiting};
 
-pub(super) const KIND: Kind = Kind { triggers: &["cpu#", "runnable tasks:"], open };
+pub(super) const KIND: Kind = Kind { triggers: &["cpu#", "runnable tasks:", "cfs_rq[", "rt_rq["], open };
 
 /// Real-time tasks have a lower priority number (`MAX_RT_PRIO`).
 const MAX_RT_PRIO: i32 = 100;
@@ -13,6 +13,8 @@ const MAX_RT_PRIO: i32 = 100;
 struct SchedDebug {
     file: u32,
     cpu: u32,
+    /// The cgroup whose queue is being listed; empty for the root.
+    group: String,
     current: Option<u32>,
     /// The place of `prio` among the words behind the id.
     prio: Option<usize>,
@@ -30,14 +32,23 @@ struct Task {
 }
 
 fn open(text: &str, file: u32) -> Option<Box<dyn Section>> {
-    let cpu = cpu(text)?;
-    Some(Box::new(SchedDebug { file, cpu, current: None, prio: None, tasks: Vec::new(), spot: None, misses: 0 }))
+    let queue = queue(text);
+    let cpu = cpu(text).or(queue.as_ref().map(|(cpu, _)| *cpu))?;
+    let group = queue.map(|(_, group)| group).unwrap_or_default();
+    Some(Box::new(SchedDebug { file, cpu, group, current: None, prio: None, tasks: Vec::new(), spot: None, misses: 0 }))
 }
 
 /// `cpu#3, 2400.000 MHz`, `cpu#3`.
 fn cpu(text: &str) -> Option<u32> {
     let rest = text.trim().strip_prefix("cpu#")?;
     rest.split([',', ' ']).next()?.parse().ok().filter(|cpu| *cpu < CpuId::LIMIT)
+}
+
+/// The CPU and the cgroup of `cfs_rq[0]:/a/b`, `rt_rq[0]:`; the root's group is empty.
+fn queue(text: &str) -> Option<(u32, String)> {
+    let rest = text.trim().strip_prefix("cfs_rq[").or_else(|| text.trim().strip_prefix("rt_rq["))?;
+    let (cpu, group) = rest.split_once("]:")?;
+    Some((cpu.parse().ok().filter(|cpu| *cpu < CpuId::LIMIT)?, group.trim_end_matches('/').to_owned()))
 }
 
 /// Lines of something else before the dump counts as over: messages of the kernel may stand in between.
@@ -51,11 +62,21 @@ impl Section for SchedDebug {
     fn line(&mut self, text: &str, spot: &Spot, facts: &mut Facts) -> Took {
         if let Some(next) = cpu(text) {
             self.flush(facts);
-            self.cpu = next;
+            (self.cpu, self.group) = (next, String::new());
+            return Took::Line;
+        }
+        if let Some((cpu, group)) = queue(text) {
+            if cpu != self.cpu {
+                self.flush(facts);
+            }
+            (self.cpu, self.group) = (cpu, group);
             return Took::Line;
         }
         let trimmed = text.trim();
         if let Some((key, value)) = trimmed.split_once(':').filter(|(key, _)| key.starts_with('.')) {
+            if key.trim() == ".rt_throttled" && value.trim() == "1" {
+                self.throttled(spot, facts);
+            }
             if key.trim() == ".curr->pid" {
                 self.current = value.trim().parse().ok();
                 self.spot = Some(spot.clone());
@@ -83,6 +104,15 @@ impl Section for SchedDebug {
 }
 
 impl SchedDebug {
+    /// Real-time threads of the root or of a group used up their limit.
+    fn throttled(&self, spot: &Spot, facts: &mut Facts) {
+        let at = Moment { file: self.file, boot: 0, line: spot.line, uptime: None };
+        let sign = if self.group.is_empty() { Sign::RealTimeLimit } else { Sign::GroupThrottled };
+        let mut stuck = Stuck::new(sign, Waiting::Nobody, vec![self.cpu], Lasted::Unknown, spot.clone(), at);
+        stuck.detail = (!self.group.is_empty()).then(|| format!("real-time threads in the cgroup {}", self.group));
+        facts.stuck(stuck);
+    }
+
     /// `>R         poller   900      1234.567890 …`; before 4.14 `R         poller   900 …`, where `R` marks the one that runs.
     fn task(&self, text: &str, spot: &Spot) -> Option<Task> {
         let (mark, rest) = (text.starts_with('>'), text.trim_start_matches('>').trim_start());
@@ -176,5 +206,15 @@ cpu#4
         let waits: Vec<_> = facts.stuck.iter().map(|stuck| (&stuck.who, stuck.cpus.as_slice())).collect();
         let worker = Waiting::Thread(Thread { comm: "kworker/3:1".into(), pid: Some(52) });
         assert_eq!(waits, [(&worker, &[3][..])]);
+    }
+
+    #[test]
+    fn a_limit_on_real_time_threads_that_is_used_up() {
+        let dump = "rt_rq[0]:\n  .rt_nr_running                 : 2\n  .rt_throttled                  : 1\n";
+        let facts = super::super::tests::facts_of;
+        assert_eq!(facts(dump), "RealTimeLimit nobody cpus [0] Unknown line 3");
+        let group = dump.replace("rt_rq[0]:", "cpu#2\n  .nr_running  : 1\nrt_rq[2]:/a");
+        assert_eq!(facts(&group), "GroupThrottled nobody cpus [2] Unknown real-time threads in the cgroup /a line 5");
+        assert_eq!(facts(&dump.replace(": 1\n", ": 0\n")), "");
     }
 }

@@ -63,8 +63,12 @@ impl Member {
     }
 
     fn open(&self, file: &Positioned, budget: &mut Budget) -> io::Result<Input> {
+        self.open_as(file, format!("{} in {}", self.name, file.name()), budget)
+    }
+
+    /// Its bytes, unpacked, with a name for messages.
+    pub fn open_as(&self, file: &Positioned, name: String, budget: &mut Budget) -> io::Result<Input> {
         let part = Part { file: file.clone(), at: self.begin, begin: self.begin, end: self.end };
-        let name = format!("{} in {}", self.name, file.name());
         let packed = budget.source(Box::new(part));
         match self.packing {
             Packing::None => Input::from_stream(packed, name),

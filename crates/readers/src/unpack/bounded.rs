@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// How much is always allowed. A recording of an idle machine is mostly empty pages and compresses well.
 const FREE_BYTES: u64 = 1 << 30;
@@ -16,9 +17,45 @@ const MAX_RATIO: u64 = 500;
 pub struct Budget {
     /// Bytes read from the file itself; `None` while nothing is compressed.
     source: Option<Arc<AtomicU64>>,
+    /// The limit of all files together.
+    allowance: Option<Allowance>,
+}
+
+/// What may be spent on all files of a bundle together. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Allowance {
+    left: Arc<AtomicU64>,
+    until: Instant,
+}
+
+impl Allowance {
+    /// So many unpacked bytes, and so much time from now on.
+    pub fn new(bytes: u64, time: Duration) -> Allowance {
+        Allowance { left: Arc::new(AtomicU64::new(bytes)), until: Instant::now() + time }
+    }
+
+    /// Whether nothing is left.
+    pub fn is_spent(&self) -> bool {
+        self.left.load(Ordering::Relaxed) == 0 || Instant::now() >= self.until
+    }
+
+    /// Makes `stream` fail when nothing is left.
+    pub fn bound<R: Read>(&self, stream: R) -> Bounded<R> {
+        Bounded { stream, source: None, allowance: Some(self.clone()), given: 0 }
+    }
+
+    fn spend(&self, bytes: u64) {
+        let less = |left: u64| Some(left.saturating_sub(bytes));
+        let _ = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
 }
 
 impl Budget {
+    /// A file's budget within that of all.
+    pub fn within(allowance: Allowance) -> Budget {
+        Budget { source: None, allowance: Some(allowance) }
+    }
+
     /// Counts the bytes of the outermost layer only: inner layers are its output.
     pub fn source(&mut self, stream: Box<dyn Read + Send>) -> Box<dyn Read + Send> {
         if self.source.is_some() {
@@ -31,7 +68,7 @@ impl Budget {
 
     /// Makes `stream` fail when more than allowed comes out of it.
     pub fn bounded<R: Read>(&self, stream: R) -> Bounded<R> {
-        Bounded { stream, source: self.source.clone(), given: 0 }
+        Bounded { stream, source: self.source.clone(), allowance: self.allowance.clone(), given: 0 }
     }
 }
 
@@ -53,11 +90,15 @@ impl Read for Counted {
 pub struct Bounded<R> {
     stream: R,
     source: Option<Arc<AtomicU64>>,
+    allowance: Option<Allowance>,
     given: u64,
 }
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.allowance.as_ref().is_some_and(Allowance::is_spent) {
+            return Err(io::Error::other("the limit of bytes or time for all files together is reached"));
+        }
         let source = self.source.as_ref().map(|read| read.load(Ordering::Relaxed));
         if let Some(source) = source
             && self.given > FREE_BYTES.max(source.saturating_mul(MAX_RATIO))
@@ -71,6 +112,9 @@ impl<R: Read> Read for Bounded<R> {
         }
         let length = self.stream.read(buffer)?;
         self.given += length as u64;
+        if let Some(allowance) = &self.allowance {
+            allowance.spend(length as u64);
+        }
         Ok(length)
     }
 }

@@ -3,15 +3,18 @@
 
 mod archive;
 mod bounded;
+mod forward;
 mod layer;
 mod member;
 mod tar_list;
 mod utf16;
+pub mod visit;
 mod zip_list;
 
 use std::io;
 
 use self::archive::Choice;
+pub use self::bounded::Allowance;
 use self::bounded::Budget;
 use self::layer::Layer;
 pub use self::member::InArchive;

@@ -2,9 +2,11 @@
 
 use std::cell::Cell;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use super::archive::{Member, Packing, Part};
+use super::forward::Forward;
 use crate::input::Positioned;
 
 /// Limit for what precedes a member: its header, long names, pax attributes, the map of a sparse file. This is read
@@ -14,44 +16,81 @@ const MAX_HEAD_BYTES: u64 = 64 << 10;
 /// The regular files in a tar archive, up to `limit`. A truncated archive yields those before the end; one with more
 /// than 64 KiB before a member is refused.
 pub fn members(file: &Positioned, limit: usize) -> io::Result<Vec<Member>> {
-    let left = Rc::new(Cell::new(MAX_HEAD_BYTES));
-    let mut archive = tar::Archive::new(Heads { part: Part::whole(file), left: left.clone(), begin: 0 });
     let mut members = Vec::new();
+    let ended = each(Part::whole(file), |entry| {
+        if let Entry::File(member) = entry {
+            members.push(member);
+        }
+        if members.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    match ended {
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(error),
+        _ => Ok(members),
+    }
+}
+
+/// What an archive has.
+pub enum Entry {
+    /// A regular file.
+    File(Member),
+    /// A link or a device, by its name.
+    Special(Member),
+}
+
+/// Calls `visit` for each file, link and device of an archive, in its order.
+pub fn each<A: At>(archive: A, mut visit: impl FnMut(Entry) -> ControlFlow<()>) -> io::Result<()> {
+    let left = Rc::new(Cell::new(MAX_HEAD_BYTES));
+    let mut archive = tar::Archive::new(Heads { part: archive, left: left.clone(), begin: 0 });
     for entry in archive.entries_with_seek()? {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Err(error),
-            Err(_) => break,
-        };
+        let entry = entry?;
         left.set(MAX_HEAD_BYTES);
         let kind = entry.header().entry_type();
-        let packing = match kind {
-            _ if kind.is_file() || kind.is_contiguous() => Packing::None,
-            _ if kind.is_gnu_sparse() => Packing::Unreadable,
-            _ => continue,
-        };
         let begin = entry.raw_file_position();
-        members.push(Member::new(&entry.path_bytes(), packing, begin, begin.saturating_add(entry.size())));
-        if members.len() == limit {
+        let member = |packing| Member::new(&entry.path_bytes(), packing, begin, begin.saturating_add(entry.size()));
+        let found = match kind {
+            _ if kind.is_file() || kind.is_contiguous() => Entry::File(member(Packing::None)),
+            _ if kind.is_gnu_sparse() => Entry::File(member(Packing::Unreadable)),
+            _ if kind.is_dir() || kind.is_pax_global_extensions() => continue,
+            _ => Entry::Special(member(Packing::Unreadable)),
+        };
+        if visit(found).is_break() {
             break;
         }
     }
-    Ok(members)
+    Ok(())
+}
+
+/// An archive that is read from its beginning to its end.
+pub trait At: Read + Seek {
+    /// The offset of the next byte.
+    fn at(&self) -> u64;
+}
+
+impl At for Part {
+    fn at(&self) -> u64 {
+        self.at
+    }
+}
+
+impl At for Forward {
+    fn at(&self) -> u64 {
+        self.offset()
+    }
 }
 
 /// The archive as the tar library sees it: only headers, each of limited length.
-struct Heads {
-    part: Part,
+struct Heads<A> {
+    part: A,
     /// How many more bytes may be read for this header.
     left: Rc<Cell<u64>>,
     begin: u64,
 }
 
-impl Read for Heads {
+impl<A: At> Read for Heads<A> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = self.left.get();
         if left == MAX_HEAD_BYTES {
-            self.begin = self.part.at;
+            self.begin = self.part.at();
         }
         if left == 0 && !buffer.is_empty() {
             let what = format!(
@@ -69,7 +108,7 @@ impl Read for Heads {
     }
 }
 
-impl Seek for Heads {
+impl<A: At> Seek for Heads<A> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.part.seek(to)
     }

@@ -1,0 +1,165 @@
+//! Joins the facts of several texts of one host. Texts that have a line in common, with its time to the microsecond, are of one boot.
+
+use std::collections::HashMap;
+
+use unstarve_model::Nanos;
+
+use crate::fact::{Facts, Moment, Ran, Stuck, Waiting, longer};
+
+/// A boot within a text: the file and the boot's number in it, which no two texts share after joining.
+type Boot = (u32, u32);
+
+/// What tells a boot: a message and when it was printed, since the boot.
+type Mark = (Nanos, String);
+
+/// The facts of several texts.
+#[derive(Default, Debug)]
+pub struct Joined {
+    pub facts: Facts,
+    /// The boot in which a message was printed.
+    marks: HashMap<Mark, Boot>,
+    /// Boots so far.
+    boots: u32,
+}
+
+impl Joined {
+    /// Adds the facts of a text.
+    pub fn add(&mut self, mut text: Facts) {
+        let boots = self.boots_of(&text);
+        let known: Vec<Boot> = self.marks.values().copied().collect();
+        let place = |at: &mut Moment| {
+            if let Some((file, boot)) = boots.get(&(at.file, at.boot)) {
+                (at.file, at.boot) = (*file, *boot);
+            }
+        };
+        for stuck in &mut text.stuck {
+            place(&mut stuck.at);
+            place(&mut stuck.until);
+        }
+        for ran in &mut text.ran {
+            place(&mut ran.at);
+        }
+        let marks: Vec<(Mark, Boot)> =
+            moments(&text).filter_map(|(at, line)| Some((mark(at, line)?, (at.file, at.boot)))).collect();
+        self.take(text, &known);
+        self.marks.extend(marks);
+    }
+
+    /// Where each boot of a text belongs: to the boot that has one of its lines, or to one of its own.
+    fn boots_of(&mut self, text: &Facts) -> HashMap<Boot, Boot> {
+        let mut boots: HashMap<Boot, Boot> = HashMap::new();
+        for (at, line) in moments(text) {
+            if let Some(known) = mark(at, line).and_then(|mark| self.marks.get(&mark)) {
+                boots.entry((at.file, at.boot)).or_insert(*known);
+            }
+        }
+        for (at, _) in moments(text) {
+            let next = self.boots;
+            boots.entry((at.file, at.boot)).or_insert_with(|| {
+                self.boots += 1;
+                (at.file, next)
+            });
+        }
+        boots
+    }
+
+    fn take(&mut self, text: Facts, known: &[Boot]) {
+        let Facts {
+            stuck,
+            ran,
+            seen,
+            kernel,
+            command_line,
+            host,
+            hypervisor,
+            wait_sums,
+            settings,
+            hertz,
+            max_cpu,
+            left_out,
+        } = text;
+        let facts = &mut self.facts;
+        for new in stuck {
+            let is_copy = known.contains(&(new.at.file, new.at.boot)) && copied(&mut facts.stuck, &new);
+            if !is_copy {
+                facts.stuck(new);
+            }
+        }
+        for new in ran {
+            let is_same = |known: &&Ran| {
+                known.cpu == new.cpu
+                    && known.at.boot == new.at.boot
+                    && known.at.uptime == new.at.uptime
+                    && new.at.uptime.is_some()
+            };
+            if !facts.ran.iter().any(|known| is_same(&known) && known.thread == new.thread) {
+                facts.ran(new);
+            }
+        }
+        seen.into_iter().for_each(|new| facts.seen(new));
+        facts.kernel = facts.kernel.take().or(kernel);
+        facts.command_line = facts.command_line.take().or(command_line);
+        facts.host = facts.host.take().or(host);
+        facts.hypervisor = facts.hypervisor.take().or(hypervisor);
+        for (key, value) in settings {
+            facts.settings.entry(key).or_insert(value);
+        }
+        for new in wait_sums {
+            // Two looks at a thread in two files. Its own file has added the longest wait.
+            let known = facts.wait_sums.iter().any(|known| known.thread == new.thread && *known != new);
+            let spot = facts.stuck.iter().rev().find(|stuck| stuck.who == Waiting::Thread(new.thread.clone()));
+            match spot.filter(|_| known).map(|stuck| (stuck.last.clone(), stuck.at)) {
+                Some((spot, at)) => facts.waited(new, spot, at),
+                None => facts.wait_sums.push(new),
+            }
+        }
+        facts.hertz = facts.hertz.or(hertz);
+        facts.max_cpu = facts.max_cpu.max(max_cpu);
+        facts.left_out += left_out;
+    }
+}
+
+/// Whether a report of the same boot is known from another text. The longer text of both counts.
+fn copied(known: &mut [Stuck], new: &Stuck) -> bool {
+    let is_same = |known: &&mut Stuck| {
+        known.sign == new.sign && known.who == new.who && known.cpus == new.cpus && known.at.boot == new.at.boot
+    };
+    let Some(known) = known.iter_mut().find(is_same) else { return false };
+    known.count = known.count.max(new.count);
+    known.lasted = longer(known.lasted, new.lasted);
+    if new.until.uptime > known.until.uptime {
+        (known.until, known.last) = (new.until, new.last.clone());
+    }
+    if known.holder.is_none() {
+        known.holder.clone_from(&new.holder);
+    }
+    if known.runnable.is_none() {
+        known.runnable.clone_from(&new.runnable);
+    }
+    if known.interrupts.is_none() {
+        known.interrupts.clone_from(&new.interrupts);
+    }
+    if known.works.len() < new.works.len() {
+        known.works.clone_from(&new.works);
+    }
+    if known.in_flight.len() < new.in_flight.len() {
+        known.in_flight.clone_from(&new.in_flight);
+    }
+    true
+}
+
+/// A kernel that starts says the same at the same time in each boot.
+const STARTED: Nanos = Nanos(5_000_000_000);
+
+fn mark(at: &Moment, line: &str) -> Option<Mark> {
+    Some((at.uptime.filter(|uptime| *uptime > STARTED)?, line.to_owned()))
+}
+
+/// Each moment of a text, with the line of it.
+fn moments(facts: &Facts) -> impl Iterator<Item = (&Moment, &str)> {
+    let stuck = facts
+        .stuck
+        .iter()
+        .flat_map(|stuck| [(&stuck.at, stuck.first.text.as_str()), (&stuck.until, stuck.last.text.as_str())]);
+    stuck.chain(facts.ran.iter().map(|ran| (&ran.at, ran.spot.text.as_str())))
+}

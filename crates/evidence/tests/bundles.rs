@@ -1,0 +1,252 @@
+//! Bundles: directories and archives of files that nobody trusts.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use unstarve_evidence::{Gathered, Limits, explain, gather};
+
+/// A lockup of CPU 3's workers, with the backtrace of what runs there.
+pub const LOCKUP: &str = "\
+[ 1000.100001] BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for 44s!
+[ 1000.100002] Showing busy workqueues and worker pools:
+[ 1000.100003] workqueue events: flags=0x0
+[ 1000.100004]   pwq 14: cpus=3 node=0 flags=0x0 nice=0 active=1/256 refcnt=2
+[ 1000.100005]     pending: vmstat_shepherd
+[ 1000.200001] NMI backtrace for cpu 3
+[ 1000.200002] CPU: 3 PID: 900 Comm: poller Not tainted 6.1.0-18-amd64 #1
+[ 1000.200003] RIP: 0033:0x55d0c0de0001
+";
+
+const PS: &str = "\
+    PID     TID CLS RTPRIO  NI PSR STAT %CPU COMMAND
+    900     900  FF     50   -   3 RLl  99.9 poller
+     52      52  TS      -   0   3 R     0.0 kworker/3:1-events
+";
+
+fn syslog(host: &str, log: &str) -> String {
+    log.lines().map(|line| format!("Sep 17 10:11:12 {host} kernel: {line}\n")).collect()
+}
+
+fn small() -> Limits {
+    Limits { files: 1000, archives: 4, bytes: 64 << 20, time: Duration::from_secs(60) }
+}
+
+fn gathered(path: &Path) -> Gathered {
+    gather(&[path.to_owned()], small()).unwrap()
+}
+
+/// Each host with its verdict.
+fn verdicts(found: &Gathered) -> Vec<(Option<&str>, String)> {
+    found.hosts.iter().map(|host| (host.name.as_deref(), explain(&host.facts, &host.sources).verdict.text)).collect()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+struct Tar(tar::Builder<Vec<u8>>);
+
+impl Tar {
+    fn new() -> Tar {
+        Tar(tar::Builder::new(Vec::new()))
+    }
+
+    /// A member whose name may be anything.
+    fn with(mut self, name: &str, kind: u8, link: &str, content: &[u8]) -> Tar {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(content.len() as u64);
+        header.set_entry_type(tar::EntryType::new(kind));
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+        header.as_mut_bytes()[157..157 + link.len()].copy_from_slice(link.as_bytes());
+        header.set_cksum();
+        self.0.append(&header, content).unwrap();
+        self
+    }
+
+    fn file(self, name: &str, content: &[u8]) -> Tar {
+        self.with(name, b'0', "", content)
+    }
+
+    fn bytes(self) -> Vec<u8> {
+        self.0.into_inner().unwrap()
+    }
+}
+
+fn written(directory: &Path, name: &str, content: &[u8]) -> PathBuf {
+    let path = directory.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, content).unwrap();
+    path
+}
+
+const STARVED: &str = "kworkers of CPU 3 are starved by poller[900] FIFO 50 on CPU 3: at least 44.0 s";
+
+#[test]
+fn files_of_a_host_are_one_answer_wherever_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let sos = "sosreport-db7-2026-09-17-kqwbxnm";
+    let log = written(directory.path(), &format!("{sos}/sos_commands/kernel/dmesg"), LOCKUP.as_bytes());
+    let ps = written(directory.path(), &format!("{sos}/sos_commands/process/ps"), PS.as_bytes());
+    written(directory.path(), &format!("{sos}/etc/passwd"), b"root:x:0:0::/root:/bin/bash\n");
+    let packed = Tar::new()
+        .file(&format!("{sos}/sos_commands/kernel/dmesg.gz"), &gzip(LOCKUP.as_bytes()))
+        .file(&format!("{sos}/ps"), PS.as_bytes())
+        .bytes();
+    let plain = written(directory.path(), "../plain.tar", &packed);
+    let tar = written(directory.path(), "../x.tar.gz", &gzip(&packed));
+    let outer = written(directory.path(), "../y.tar", &Tar::new().file("inner.tar.gz", &gzip(&packed)).bytes());
+    for path in [directory.path(), &plain, &tar, &outer] {
+        let found = gathered(path);
+        let all = verdicts(&found);
+        assert_eq!(all.len(), 1, "{all:?} {:?}", found.losses);
+        assert_eq!(all[0].0, Some("db7"), "{}", path.display());
+        assert!(all[0].1.starts_with(STARVED), "{} {}", path.display(), all[0].1);
+        assert_eq!(found.losses, [""; 0]);
+    }
+    let both = gather(&[log, ps], small()).unwrap();
+    assert!(verdicts(&both)[0].1.starts_with(STARVED), "{:?}", verdicts(&both));
+    for path in [plain, tar, outer] {
+        fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn copies_of_a_log_count_once_and_hosts_do_not_mix() {
+    let directory = tempfile::tempdir().unwrap();
+    written(directory.path(), "a/dmesg", LOCKUP.as_bytes());
+    let once = gathered(directory.path());
+    written(directory.path(), "a/messages", syslog("db7", LOCKUP).as_bytes());
+    let twice = gathered(directory.path());
+    let findings = |found: &Gathered| {
+        let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);
+        report.findings.iter().map(|finding| (finding.sentence.clone(), finding.confidence)).collect::<Vec<_>>()
+    };
+    assert_eq!(findings(&once), findings(&twice));
+    assert_eq!(twice.hosts.len(), 1);
+    assert_eq!(twice.hosts[0].name.as_deref(), Some("db7"));
+    // Another host's list of threads says nothing about this one's.
+    written(directory.path(), "sosreport-web1-2026-09-17-kqwbxnm/ps", PS.as_bytes());
+    let mixed = gathered(directory.path());
+    let all = verdicts(&mixed);
+    let db = all.iter().find(|(name, _)| *name == Some("db7")).unwrap();
+    assert!(!db.1.contains("FIFO"), "{all:?}");
+}
+
+#[test]
+fn a_log_server_s_file_has_several_hosts() {
+    let directory = tempfile::tempdir().unwrap();
+    let one = syslog("db7", LOCKUP);
+    let two = syslog("web1", &LOCKUP.replace("cpus=3", "cpus=5").replace("cpu 3", "cpu 5").replace("CPU: 3", "CPU: 5"));
+    let lines = one.lines().zip(two.lines()).flat_map(|(one, two)| [one, two]);
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let file = written(directory.path(), "all.log", text.as_bytes());
+    let found = gathered(&file);
+    let all = verdicts(&found);
+    let said: Vec<_> = all.iter().map(|(name, text)| (name.unwrap_or("?"), text.split(':').next().unwrap())).collect();
+    assert_eq!(
+        said,
+        [
+            ("db7", "kworkers of CPU 3 are starved by poller[900] on CPU 3"),
+            ("web1", "kworkers of CPU 5 are starved by poller[900] on CPU 5")
+        ]
+    );
+}
+
+#[test]
+fn recordings_and_snapshots_are_reported_as_such() {
+    let directory = tempfile::tempdir().unwrap();
+    let trace = "  x-1  [000]  1.000000: softirq_entry: vec=1 [action=TIMER]\n";
+    let inner = Tar::new().file("trace.txt", trace.as_bytes()).bytes();
+    written(directory.path(), "b/inner.tar.gz", &gzip(&inner));
+    written(directory.path(), "c/journal", b"LPKSHHRH\0\0\0\0");
+    let found = gathered(directory.path());
+    let [recording] = found.recordings.as_slice() else { panic!("{:?}", found.recordings) };
+    assert!(recording.name.ends_with("b/inner.tar.gz/trace.txt"), "{}", recording.name);
+    assert!(recording.format.starts_with("ftrace text"), "{}", recording.format);
+    assert!(found.losses.iter().any(|loss| loss.contains("journalctl")), "{:?}", found.losses);
+    assert!(found.hosts.is_empty());
+}
+
+#[test]
+fn a_hostile_archive_is_read_and_nothing_is_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let secret = written(directory.path(), "secret", LOCKUP.as_bytes());
+    let link = secret.display().to_string();
+    let tar = Tar::new()
+        .file("/etc/../../dmesg\x1b[2J", LOCKUP.as_bytes())
+        .with("soft", b'2', &link, b"")
+        .with("hard", b'1', &link, b"")
+        .with("block", b'4', "", b"")
+        .with("character", b'3', "", b"")
+        .with("fifo", b'6', "", b"")
+        .bytes();
+    let bundle = written(directory.path(), "bundle/x.tar", &tar);
+    std::os::unix::fs::symlink(&secret, directory.path().join("bundle/link")).unwrap();
+    std::os::unix::fs::symlink("/", directory.path().join("bundle/root")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, directory.path().join("bundle/fifo"), rustix::fs::Mode::RUSR).unwrap();
+    let found = gathered(bundle.parent().unwrap());
+    assert_eq!(found.losses, ["8 special files not followed: links, devices or FIFOs"]);
+    let sources: Vec<&str> = found.hosts[0].sources.iter().map(|source| source.name.as_str()).collect();
+    let [source] = sources.as_slice() else { panic!("{sources:?}") };
+    assert!(source.ends_with("bundle/x.tar/etc/dmesg\\u{1b}[2J"), "{source}");
+}
+
+#[test]
+fn work_on_a_bundle_is_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let begun = Instant::now();
+    let text = gzip(&b"no message\n".repeat(8 << 20));
+    let bomb = written(directory.path(), "bomb.gz", &gzip(&text));
+    let bombs = Tar::new().file("one.gz", &text).file("two.gz", &text).bytes();
+    let bombs = written(directory.path(), "bombs.tar", &bombs);
+    for path in [&bomb, &bombs] {
+        let limits = Limits { bytes: 8 << 20, ..small() };
+        let found = gather(std::slice::from_ref(path), limits).unwrap();
+        assert!(found.losses.iter().any(|loss| loss.contains("limit of bytes")), "{:?}", found.losses);
+    }
+    let mut many = Tar::new();
+    for number in 0..100_000 {
+        many = many.file(&format!("{number}"), b"");
+    }
+    let many = written(directory.path(), "many.tar.gz", &gzip(&many.bytes()));
+    let limits = Limits { bytes: 1 << 30, ..small() };
+    let found = gather(std::slice::from_ref(&many), limits).unwrap();
+    assert_eq!(found.files, 1000);
+    assert!(found.losses.iter().any(|loss| loss.starts_with("not everything")), "{:?}", found.losses);
+    let mut nested = LOCKUP.as_bytes().to_vec();
+    for _ in 0..9 {
+        nested = Tar::new().file("x", &nested).bytes();
+    }
+    let found = gathered(&written(directory.path(), "nested.tar", &nested));
+    assert!(found.losses[0].ends_with("too many archives in archives"), "{:?}", found.losses);
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn no_torn_and_no_flipped_bundle_does_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = gzip(&Tar::new().file("a/dmesg", LOCKUP.as_bytes()).file("ps", PS.as_bytes()).bytes());
+    let path = directory.path().join("x");
+    let survives = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        gathered(&path);
+    };
+    for length in (0..bytes.len()).step_by(7) {
+        survives(&bytes[..length]);
+    }
+    for bit in (0..bytes.len() * 8).step_by(31) {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        survives(&flipped);
+    }
+}
+
+#[test]
+fn what_is_missing_is_an_error_and_what_is_unreadable_a_loss() {
+    let missing = gather(&[PathBuf::from("/nonexistent/x")], small());
+    assert!(missing.is_err_and(|error| error.to_string().starts_with("cannot read /nonexistent/x: No such file")));
+}
