@@ -55,10 +55,14 @@ fn is_reversed(beginning: &[u8]) -> bool {
     only_back(&uptimes) || uptimes.is_empty() && only_back(&times)
 }
 
-/// Whether each step is back or none, and some are back.
+/// Steps back for one forward, which is the boot before in a log that goes back.
+const MIN_BACK_PER_FORWARD: usize = 20;
+
+/// Whether the steps are back, or none, but for another boot.
 fn only_back<T: PartialOrd>(times: &[T]) -> bool {
     let back = times.windows(2).filter(|pair| pair[1] < pair[0]).count();
-    back >= MIN_STEPS && !times.windows(2).any(|pair| pair[1] > pair[0])
+    let forward = times.windows(2).filter(|pair| pair[1] > pair[0]).count();
+    back >= MIN_STEPS && forward * MIN_BACK_PER_FORWARD <= back
 }
 
 /// Lines with a logger's columns, each with those after it that have none.
@@ -95,5 +99,16 @@ mod tests {
         for (text, is) in table {
             assert_eq!(is_reversed(text.as_bytes()), is, "{text}");
         }
+    }
+
+    #[test]
+    fn a_boot_before_is_no_step_forward() {
+        let boot = |seconds: std::ops::Range<u32>| {
+            seconds.rev().map(|second| format!("[ {second}.1] x\n")).collect::<String>()
+        };
+        assert!(is_reversed((boot(10..40) + &boot(1000..1030)).as_bytes()));
+        let forward =
+            |seconds: std::ops::Range<u32>| seconds.map(|second| format!("[ {second}.1] x\n")).collect::<String>();
+        assert!(!is_reversed((forward(1000..1030) + &forward(10..40)).as_bytes()));
     }
 }

@@ -97,6 +97,7 @@ pub fn headline(judged: &Judged<'_>) -> String {
         (Trouble::Starved, _) => format!("{who} {does} not get on; the text does not say what ran there"),
         (Trouble::SeenRunnable, _) => match by {
             Some(by) => format!("{who}{} waited for {cpu} while {by} ran there", others(judged)),
+            None if judged.lasted.is_some() => format!("{who}{} waited for {cpu}", others(judged)),
             None => format!("{who}{} waited for {cpu} at that moment", others(judged)),
         },
         (Trouble::CpuHeld, InTheWay::Proved(_) | InTheWay::Likely(_)) => {
@@ -208,10 +209,10 @@ fn cpu_held(judged: &Judged<'_>, cpu: &str, by: &str) -> String {
 
 /// The headline with its numbers.
 pub fn sentence(judged: &Judged<'_>, headline: &str) -> String {
-    let length = match (judged.lasted, judged.is_jiffies, judged.trouble) {
-        (_, _, Trouble::SeenRunnable) | (None, ..) => return format!("{headline}."),
-        (Some(lasted), Some(jiffies), _) => format!("at least {lasted} ({jiffies} jiffies)"),
-        (Some(lasted), None, _) => format!("at least {lasted}"),
+    let length = match (judged.lasted, judged.is_jiffies) {
+        (None, _) => return format!("{headline}."),
+        (Some(lasted), Some(jiffies)) => format!("at least {lasted} ({jiffies} jiffies)"),
+        (Some(lasted), None) => format!("at least {lasted}"),
     };
     let times = if judged.stuck.count > 1 { format!(", reported {} times", judged.stuck.count) } else { String::new() };
     format!("{headline}: {length}{times}.")

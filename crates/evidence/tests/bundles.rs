@@ -1,11 +1,12 @@
 //! Bundles: directories and archives of files that nobody trusts.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use unstarve_evidence::{Gathered, Limits, explain, gather};
+use unstarve_evidence::{Gathered, Limits, explain, gather, gather_input};
+use unstarve_readers::Input;
 
 /// A lockup of CPU 3's workers, with the backtrace of what runs there.
 pub const LOCKUP: &str = "\
@@ -243,6 +244,35 @@ fn no_torn_and_no_flipped_bundle_does_harm() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         survives(&flipped);
     }
+}
+
+#[test]
+fn what_the_fuzzer_begins_with_is_read_whole_and_damaged() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/evidence");
+    let begun = Instant::now();
+    let mut random = 1u64;
+    for entry in fs::read_dir(corpus).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = fs::read(&path).unwrap();
+        let explained = |bytes: Vec<u8>| {
+            let input = Input::from_stream(Box::new(Cursor::new(bytes)), "x".to_owned()).unwrap();
+            let found = gather_input(input, small());
+            found.hosts.iter().map(|host| explain(&host.facts, &host.sources).findings.len()).sum::<usize>()
+        };
+        let is_list = path.ends_with("ps");
+        assert!(is_list || explained(bytes.clone()) > 0, "{}", path.display());
+        for _ in 0..60 {
+            let mut damaged = bytes.clone();
+            for _ in 0..4 {
+                // An LCG's upper bits (Knuth, MMIX).
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let at = (random >> 33) as usize % damaged.len();
+                damaged[at] = b"0 9:-[]()|\n\xff#".as_slice()[(random >> 20) as usize % 13];
+            }
+            explained(damaged);
+        }
+    }
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
 
 #[test]

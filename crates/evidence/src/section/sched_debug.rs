@@ -16,6 +16,8 @@ struct SchedDebug {
     /// The cgroup whose queue is being listed; empty for the root.
     group: String,
     current: Option<u32>,
+    /// Whether `R` marks the thread that runs, as before 4.14: the head has no `S`.
+    marks_current: bool,
     /// The place of `prio` among the words behind the id.
     prio: Option<usize>,
     tasks: Vec<Task>,
@@ -35,7 +37,17 @@ fn open(text: &str, file: u32) -> Option<Box<dyn Section>> {
     let queue = queue(text);
     let cpu = cpu(text).or(queue.as_ref().map(|(cpu, _)| *cpu))?;
     let group = queue.map(|(_, group)| group).unwrap_or_default();
-    Some(Box::new(SchedDebug { file, cpu, group, current: None, prio: None, tasks: Vec::new(), spot: None, misses: 0 }))
+    Some(Box::new(SchedDebug {
+        file,
+        cpu,
+        group,
+        current: None,
+        marks_current: false,
+        prio: None,
+        tasks: Vec::new(),
+        spot: None,
+        misses: 0,
+    }))
 }
 
 /// `cpu#3, 2400.000 MHz`, `cpu#3`.
@@ -86,6 +98,7 @@ impl Section for SchedDebug {
         }
         let words: Vec<&str> = trimmed.split_whitespace().collect();
         if let Some(id) = words.iter().position(|word| *word == "PID").filter(|_| words.contains(&"task")) {
+            self.marks_current = words.first() != Some(&"S");
             self.prio = words[id + 1..].iter().position(|word| *word == "prio");
             return Took::Line;
         }
@@ -127,8 +140,8 @@ impl SchedDebug {
         let prio = self.prio.and_then(|place| words.get(first + place)?.parse().ok());
         (!comm.is_empty()).then(|| Task {
             thread: Thread { comm, pid: Some(pid) },
-            is_current: mark || (self.current == Some(pid)),
-            is_runnable: has_state && state == "R",
+            is_current: mark || self.current == Some(pid) || self.marks_current && has_state,
+            is_runnable: !self.marks_current && has_state && state == "R",
             prio,
             spot: spot.clone(),
         })
@@ -206,6 +219,17 @@ cpu#4
         let waits: Vec<_> = facts.stuck.iter().map(|stuck| (&stuck.who, stuck.cpus.as_slice())).collect();
         let worker = Waiting::Thread(Thread { comm: "kworker/3:1".into(), pid: Some(52) });
         assert_eq!(waits, [(&worker, &[3][..])]);
+    }
+
+    #[test]
+    fn old_kernels_mark_the_thread_that_runs() {
+        let dump = "cfs_rq[0]:/\n  .nr_running : 1\n\nrunnable tasks:\n            task   PID         tree-key  switches  prio\n------\n";
+        let rows = "     rcu_kthread     6         0.000000     24701    98\nR         poller 20302      7884.303335         0   120\n";
+        let mut facts = Facts::default();
+        crate::scan::scan(format!("{dump}{rows}").as_bytes(), "x", 0, &mut facts).expect("a dump");
+        assert!(facts.stuck.is_empty(), "{:?}", facts.stuck);
+        assert_eq!(facts.ran.len(), 1);
+        assert_eq!(facts.ran[0].thread.comm, "poller");
     }
 
     #[test]
