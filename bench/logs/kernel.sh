@@ -25,4 +25,8 @@ make -s O="$out" olddefconfig
 make -s O="$out" -j"${JOBS:-$(nproc)}" bzImage modules
 rm -rf "$out/modules"
 make -s O="$out" INSTALL_MOD_PATH="$out/modules" DEPMOD=true modules_install
+rm -rf "$out/hogging_work"
+cp -r "$here/hogging_work" "$out/hogging_work"
+make -s O="$out" M="$out/hogging_work" modules
+cp "$out/hogging_work/hogging_work.ko" "$out"/modules/lib/modules/*/kernel/
 "$unstarve" lab kernel add "$out/arch/x86/boot/bzImage" --modules "$out"/modules/lib/modules/* --name "$name"

@@ -10,7 +10,9 @@ guest's own recording (trace.dat) says about the victim becomes the last column 
 import csv
 import fnmatch
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -30,13 +32,26 @@ def cases():
         return [row for row in rows]
 
 
+def scenarios_beside_modules(work, kernel):
+    """A directory with the scenarios, built BPF programs and, as `modules`, the kernel's modules: some load one themselves."""
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    directory = work / f"scenarios-{kernel}"
+    shutil.copytree(SCENARIOS, directory, dirs_exist_ok=True)
+    for source in directory.glob("*.bpf.c"):
+        subprocess.run(["clang", "-g", "-O2", "-target", "bpf", "-c", source, "-o", source.with_suffix(".o")], check=True)
+    modules = directory / "modules"
+    if not modules.is_symlink():
+        modules.symlink_to(cache / "unstarve/lab/kernels" / kernel / "modules")
+    return directory
+
+
 def run(unstarve, work, case):
     """The directory with the results of the case's guest."""
     flags = case["flags"].split()
     name = "-".join([case["scenario"], case["kernel"], *flags]).replace("/", "_").replace("=", "_")
     out = work / name
     if not (out / "outcome.json").exists():
-        scenario = SCENARIOS / f"{case['scenario']}.toml"
+        scenario = scenarios_beside_modules(work, case["kernel"]) / f"{case['scenario']}.toml"
         command = [unstarve, "lab", "run", str(scenario), "--kernel", case["kernel"], "--out", str(out), *flags]
         with open(work / f"{name}.txt", "w") as said:
             subprocess.run(command, stdout=said, stderr=subprocess.STDOUT, check=False)
@@ -55,14 +70,14 @@ def part(text, name):
 
 
 def recorded(unstarve, out, case):
-    """The longest wait of the victim in the guest's recording, as text, and its occupant's thread id."""
+    """The longest wait of the victim in the guest's recording, as text; the victim's name; its occupant's thread id."""
     if case["recorded"] == "-":
-        return "", "-"
+        return "", "-", "-"
     command = [unstarve, "explain", str(out / "trace.dat"), "--json", "--fail-on", "never", "--task", case["recorded"]]
     report = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     waits = [w for w in report["worst_waits"] if fnmatch.fnmatch(w["comm"], case["recorded"])]
     if not waits:
-        return "", "-"
+        return "", "-", "-"
     worst = max(waits, key=lambda wait: wait["end_ns"] - wait["start_ns"])
     blame = max(worst["blame"], key=lambda share: share["ns"])
     tid = ",".join(str(tid) for tid in blame["tids"])
@@ -70,6 +85,7 @@ def recorded(unstarve, out, case):
     return (
         f"recording: {worst['comm']}[{worst['tid']}] waited {seconds:.2f} s on CPU {worst['cpu']}, "
         f"{blame['ns'] / 1e9:.2f} s of it for {blame['comm']}[{tid}]",
+        worst["comm"],
         tid,
     )
 
@@ -99,11 +115,12 @@ def make(unstarve, work, case):
     if case["needs"] not in text:
         print(f"{case['log']}: the guest's log does not say `{case['needs']}`", file=sys.stderr)
         return None
-    truth, tid = recorded(unstarve, out, case)
+    truth, comm, tid = recorded(unstarve, out, case)
+    victim = case["victim"].replace("{comm}", comm)
     culprit = case["culprit"].replace("{tid}", tid)
     release = json.loads((out / "outcome.json").read_text())["kernel_release"]
     truth = "; ".join(said for said in (truth, case["scenario_truth"]) if said and said != "-")
-    values = [store(case["log"], text), case["state"], case["victim"], case["cpu"], case["lasted_s"], culprit, release]
+    values = [store(case["log"], text), case["state"], victim, case["cpu"], case["lasted_s"], culprit, release]
     return dict(zip(COLUMNS, [*values, truth]))
 
 
