@@ -16,3 +16,8 @@ sleep "$after"
 echo "=== dmesg"
 dmesg | head -n 2
 dmesg | tail -n "+$((logged + 1))"
+# The same as other tools print it: with the time of day, and with facility and level.
+echo "=== dmesg-ctime"
+dmesg --ctime | tail -n "+$((logged + 1))"
+echo "=== dmesg-decoded"
+dmesg --decode | tail -n "+$((logged + 1))"
