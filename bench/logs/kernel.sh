@@ -22,7 +22,7 @@ mkdir -p "$out"
 make -s O="$out" tinyconfig
 KCONFIG_CONFIG="$out/.config" scripts/kconfig/merge_config.sh -m -O "$out" "$out/.config" "$out/fragment" >"$out/merge.log"
 make -s O="$out" olddefconfig
-make -s O="$out" -j"${JOBS:-$(nproc)}" bzImage modules
+KBUILD_BUILD_USER=lab KBUILD_BUILD_HOST=unstarve make -s O="$out" -j"${JOBS:-$(nproc)}" bzImage modules
 rm -rf "$out/modules"
 make -s O="$out" INSTALL_MOD_PATH="$out/modules" DEPMOD=true modules_install
 rm -rf "$out/hogging_work"
