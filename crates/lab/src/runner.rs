@@ -168,6 +168,7 @@ impl QemuRunner {
             cpus: request.scenario.cpus,
             memory_mib: request.scenario.memory_mib,
             clock: self.clock,
+            instruction_ns: request.scenario.instruction_ns,
             firmware: qemu.small_firmware(),
         }
     }

@@ -43,6 +43,8 @@ pub struct Machine {
     pub memory_mib: u32,
     /// What drives its time.
     pub clock: Clock,
+    /// With the virtual clock: how long an instruction takes, a power of 2.
+    pub instruction_ns: u32,
     /// The firmware, if not QEMU's default for the machine ([`Qemu::small_firmware`]).
     pub firmware: Option<&'static str>,
 }
@@ -104,7 +106,7 @@ impl Machine {
 
     /// The arguments after the firmware's, with all files by path.
     ///
-    /// * `-icount shift=0`: an instruction is a nanosecond; `sleep=off`: idle time is jumped over.
+    /// * `-icount shift=N`: an instruction is 2^N nanoseconds, by default one; `sleep=off`: idle time is jumped over.
     /// * `thread=single`: the CPUs take turns in a fixed order.
     /// * `-rtc base=…,clock=vm`, `-seed`: neither the host's date nor its randomness gets in.
     /// * `tsc=reliable`: without it a 5.10 guest with several CPUs falls back to the jiffies clock, 4 ms coarse.
@@ -115,10 +117,11 @@ impl Machine {
     /// * `-arch-capabilities`: which mitigations the processor can do without does not matter to a guest that has none, and
     ///   QEMU gives up where KVM does not let it pass that on.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let icount = format!("shift={},sleep=off", self.instruction_ns.ilog2());
         let (accelerator, time): (&[&str], &[&str]) = match self.clock {
             Clock::Virtual => (
                 &["-accel", "tcg,thread=single", "-cpu", "max,-erms,-fsrm"],
-                &["-icount", "shift=0,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"],
+                &["-icount", &icount, "-rtc", "base=2026-01-01,clock=vm", "-seed", "1"],
             ),
             Clock::Host => (&["-accel", "kvm", "-cpu", "host,-arch-capabilities"], &["-rtc", "base=2026-01-01"]),
         };

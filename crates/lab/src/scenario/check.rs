@@ -22,6 +22,9 @@ pub struct ScenarioError {
     pub message: String,
 }
 
+/// QEMU's largest `-icount shift=` is 10.
+const MAX_INSTRUCTION_NS: u32 = 1 << 10;
+
 /// A violated rule: the message, and a text near which the error is in the file.
 type Broken = (String, String);
 
@@ -107,6 +110,11 @@ impl Scenario {
         }
         if !(self.seconds > 0.0 && self.seconds <= 60.0) {
             return Err((format!("seconds = {}: expected more than 0, at most 60", self.seconds), "seconds".into()));
+        }
+        if !(1..=MAX_INSTRUCTION_NS).contains(&self.instruction_ns) || !self.instruction_ns.is_power_of_two() {
+            let expected = format!("a power of 2, at most {MAX_INSTRUCTION_NS}");
+            let message = format!("instruction_ns = {}: expected {expected}", self.instruction_ns);
+            return Err((message, "instruction_ns".into()));
         }
         check_bounds(&self.kernels)?;
         // A load that runs only with or only without the fault may be the main one of that twin.

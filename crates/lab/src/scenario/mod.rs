@@ -45,6 +45,10 @@ pub struct Scenario {
     /// Virtual seconds measured and recorded.
     #[serde(default = "default_seconds")]
     pub seconds: f64,
+    /// Virtual nanoseconds that an instruction takes, a power of 2. With more than 1 the guest is a slow computer: what
+    /// lasts by the clock (a watchdog's 30 s beside a thread that never sleeps) costs the host fewer instructions.
+    #[serde(default = "default_instruction_ns", skip_serializing_if = "is_default_instruction_ns")]
+    pub instruction_ns: u32,
     /// Kernel modules, loaded in dependency order before the first step.
     #[serde(default)]
     pub modules: Vec<String>,
@@ -80,6 +84,14 @@ fn default_cpus() -> u32 {
 
 fn default_memory() -> u32 {
     1024
+}
+
+fn default_instruction_ns() -> u32 {
+    1
+}
+
+fn is_default_instruction_ns(ns: &u32) -> bool {
+    *ns == default_instruction_ns()
 }
 
 fn default_seconds() -> f64 {

@@ -30,8 +30,17 @@ pub enum Wanted {
     },
 }
 
-/// The kernels of Debian 11, 12, 13 and unstable.
-const DEBIAN_SUITES: [(&str, &str); 4] = [("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie"), ("7", "sid")];
+/// The kernels of Debian 11, 12, 13 and unstable; with `-rt` the flavour with PREEMPT_RT.
+const DEBIAN_SUITES: [(&str, &str); 8] = [
+    ("5.10", "bullseye"),
+    ("6.1", "bookworm"),
+    ("6.12", "trixie"),
+    ("7", "sid"),
+    ("5.10-rt", "bullseye"),
+    ("6.1-rt", "bookworm"),
+    ("6.12-rt", "trixie"),
+    ("7-rt", "sid"),
+];
 
 impl Wanted {
     /// Debian's kernels that can be added, by their short names, with their suites: `6.1` of `bookworm`.
@@ -48,9 +57,15 @@ impl Wanted {
     }
 }
 
-/// The cloud flavour has all required drivers and few modules. From 7.0 on its package is split into binary and
-/// modules.
-const KERNEL_PACKAGE_PATTERN: &str = "^linux-(image|binary|modules)-[0-9].*cloud-amd64$";
+/// The packages of a kernel by its short name. The cloud flavour has all required drivers and few modules; PREEMPT_RT
+/// has a flavour of its own, with all of Debian's modules. From 7.0 on a package is split into binary and modules.
+fn package_pattern(name: &str) -> &'static str {
+    if name.ends_with("-rt") {
+        "^linux-(image|binary|modules)-[0-9].*[0-9]-rt-amd64$"
+    } else {
+        "^linux-(image|binary|modules)-[0-9].*cloud-amd64$"
+    }
+}
 
 /// Adds a kernel to the store. Calls `progress` with each step.
 pub fn add(cache: &Cache, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> Result<KernelInfo, StoreError> {
@@ -69,9 +84,10 @@ fn add_from_archive(
     let archive = Archive::of_machine()?;
     progress(&format!("fetching the package list of {suite}"));
     let apt = Apt::open(cache, &archive, suite, &[suite], Installed::Nothing)?;
-    let packages = newest(apt.packages(KERNEL_PACKAGE_PATTERN)?);
+    let pattern = package_pattern(name);
+    let packages = newest(apt.packages(pattern)?);
     let Some(first) = packages.first().cloned() else {
-        return Err(StoreError::no_package(KERNEL_PACKAGE_PATTERN, suite));
+        return Err(StoreError::no_package(pattern, suite));
     };
     let part = PartialEntry::directory(&cache.kernels().join(name)).map_err(StoreError::file(cache.kernels()))?;
     let scratch = part.path().join("unpacked");
@@ -207,6 +223,15 @@ mod tests {
         let split = ["binary", "image", "modules"].map(|kind| package(&format!("linux-{kind}-7.2"), "7.2-1"));
         assert_eq!(newest(split.to_vec()), [split[0].clone(), split[2].clone()]);
         assert_eq!(newest(Vec::new()), []);
+    }
+
+    #[test]
+    fn a_short_name_picks_suite_and_flavour() {
+        let wanted = |name: &'static str, suite| Wanted::Suite { name, suite };
+        assert_eq!(Wanted::named("6.12-rt", None, None), wanted("6.12-rt", "trixie"));
+        assert_eq!(Wanted::named("6.12", None, None), wanted("6.12", "trixie"));
+        assert!(package_pattern("6.12-rt").ends_with("-rt-amd64$"));
+        assert!(package_pattern("6.12").ends_with("cloud-amd64$"));
     }
 
     #[test]

@@ -73,6 +73,7 @@ fn mistakes_are_named_with_file_line_and_key() {
         ("\"cure\"\nown = true", "\"raise-worker\""),
         ("metrics = \"load\"", "metrics = \"loud\""),
         ("seconds = 1.0", "seconds = 0.0"),
+        ("seconds = 1.0", "seconds = 1.0\ninstruction_ns = 12"),
         ("expect", "expected"),
     ]
     .into_iter()
@@ -104,7 +105,8 @@ fn mistakes_are_named_with_file_line_and_key() {
     good.toml:23: remedy `raise-worker`: what it does is what explain says of the faulty guest: only a remedy with `own = true` has steps
     good.toml:11: load `ping`: metrics = "loud": expected one of fio, load
     good.toml:5: seconds = 0: expected more than 0, at most 60
-    good.toml:27: unknown field `expected`, expected one of `name`, `title`, `source`, `cpus`, `memory_mib`, `seconds`, `modules`, `tools`, `file`, `kernels`, `setup`, `load`, `knob`, `remedy`, `expect` (at `[expected]`)
+    good.toml:6: instruction_ns = 12: expected a power of 2, at most 1024
+    good.toml:27: unknown field `expected`, expected one of `name`, `title`, `source`, `cpus`, `memory_mib`, `seconds`, `instruction_ns`, `modules`, `tools`, `file`, `kernels`, `setup`, `load`, `knob`, `remedy`, `expect` (at `[expected]`)
     "#);
 }
 #[test]
