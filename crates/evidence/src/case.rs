@@ -1,22 +1,32 @@
 //! Joins the facts: which thread had the CPU for which another waited.
 
+use std::collections::HashMap;
+
 use unstarve_model::{Nanos, Policy, SchedPolicy};
 use unstarve_sched::KernelThread;
 
 use crate::fact::{Facts, How, Lasted, Moment, Ran, Seen, Sign, Spot, Stuck, Thread, Waiting};
 use crate::jiffies::Hertz;
 
-/// Backtraces belong to a report within this time of it: the kernel waits 10 s for the answer of a CPU that does not take
+/// Backtraces that a report asks for come within this time of it: the kernel waits 10 s for the answer of a CPU that does not take
 /// interrupts (`nmi_trigger_cpumask_backtrace` in lib/nmi_backtrace.c).
-const AROUND: Nanos = Nanos(15_000_000_000);
-/// The same in lines, where they have no time.
+const ANSWERED_WITHIN: Nanos = Nanos(15_000_000_000);
+/// After another report nothing belongs to it but what is printed with it. Wall clocks have seconds.
+const PRINTED_WITHIN: Nanos = Nanos(1_000_000_000);
+/// Lines around a report, where no line has a time.
 const LINES_AROUND: u64 = 200;
+/// More than one thread can use of one CPU, in percent, with what ps and top round.
+const ONE_CPU: f64 = 115.0;
 /// A thread that uses so much of a CPU leaves hardly anything to others, in percent.
 const BUSY: f64 = 80.0;
 
 /// The facts of one host.
 pub struct Case<'a> {
     facts: &'a Facts,
+    /// The last row of each thread in lists.
+    rows: HashMap<u32, &'a Seen>,
+    /// Who keeps each CPU busy, by lists.
+    busy: HashMap<u32, Vec<User<'a>>>,
 }
 
 /// What had a CPU while somebody waited for it, as far as the facts say.
@@ -26,10 +36,12 @@ pub enum InTheWay {
     Proved(Held),
     /// No look at the CPU within the wait, but a list of threads shows one that keeps the CPU busy.
     Likely(Held),
-    /// Each look showed this thread, which spins until another CPU answers: it is held up itself.
+    /// Each look showed this thread, which spins until another CPU answers or gives up a lock: it is held up itself.
     Spins(Held),
     /// Looks at the CPU showed several threads.
     Several(Vec<Thread>),
+    /// Other CPUs are in the same trouble at the same time, in other threads.
+    Shared,
     /// Looks at the CPU showed that it was idle.
     Idle(Spot),
     /// Nothing shows what ran there.
@@ -58,23 +70,43 @@ pub struct Held {
 }
 
 impl Held {
-    /// Whether it is in one of the kernel's loops that end when another CPU answers (kernel/smp.c, kernel/stop_machine.c).
+    /// Whether it is in one of the kernel's loops that end when another CPU answers or gives up a lock (kernel/smp.c,
+    /// kernel/stop_machine.c, kernel/locking, arch/*/lib/spinlock.c).
     fn waits_for_cpu(&self) -> bool {
-        const LOOPS: [&str; 6] =
-            ["smp_call_function", "csd_lock_wait", "__csd_lock_wait", "multi_cpu_stop", "stop_machine", "__smp_call"];
-        self.function.as_deref().is_some_and(|function| LOOPS.iter().any(|name| function.starts_with(name)))
+        const LOOPS: [&str; 12] = [
+            "smp_call_function",
+            "csd_lock_wait",
+            "__csd_lock_wait",
+            "multi_cpu_stop",
+            "stop_machine",
+            "__smp_call",
+            "osq_lock",
+            "pv_wait",
+            "_raw_spin_lock",
+            "do_raw_spin_lock",
+            "arch_spin_lock",
+            "__pv_queued_spin_lock",
+        ];
+        let is_loop =
+            |function: &str| LOOPS.iter().any(|name| function.starts_with(name)) || function.contains("_lock_slowpath");
+        self.function.as_deref().is_some_and(is_loop)
     }
 }
 
 impl<'a> Case<'a> {
     /// The case of these facts.
     pub fn of(facts: &'a Facts) -> Case<'a> {
-        Case { facts }
+        let rows = facts.seen.iter().map(|seen| (seen.pid, seen)).collect();
+        Case { facts, rows, busy: busy_users(&facts.seen) }
     }
 
     /// How long at least.
     pub fn lasted(&self, stuck: &Stuck) -> Option<Nanos> {
-        match stuck.lasted {
+        self.length(stuck.lasted)
+    }
+
+    fn length(&self, lasted: Lasted) -> Option<Nanos> {
+        match lasted {
             Lasted::AtLeast(length) => Some(length),
             // The shortest tick there is, where it is not known.
             Lasted::Jiffies(jiffies) => Some(self.facts.hertz.unwrap_or(Hertz(1000)).length(jiffies)),
@@ -97,29 +129,31 @@ impl<'a> Case<'a> {
     /// The row of a thread in a list.
     pub fn listed(&self, thread: &Thread) -> Option<&'a Seen> {
         let pid = thread.pid?;
-        self.facts.seen.iter().rev().find(|seen| seen.pid == pid && same_name(&seen.comm, &thread.comm))
+        self.rows.get(&pid).copied().filter(|seen| same_name(&seen.comm, &thread.comm))
     }
 
     /// What had the CPU while the victim of this report waited.
     pub fn in_the_way(&self, stuck: &Stuck) -> InTheWay {
         let Some(cpu) = self.cpu(stuck) else { return InTheWay::Unknown };
-        let is_victim = |thread: &Thread| match &stuck.who {
-            Waiting::Thread(victim) => victim.may_be(thread),
-            Waiting::BoundPool { .. } => false,
-            _ => false,
-        };
+        let is_victim = |thread: &Thread| matches!(&stuck.who, Waiting::Thread(victim) if victim.may_be(thread));
         let looks: Vec<&Ran> = self
             .facts
             .ran
             .iter()
-            .filter(|ran| ran.cpu == cpu && ran.how != How::List && self.is_within(&ran.at, stuck))
+            .filter(|ran| ran.cpu == cpu && ran.how != How::Printed && self.is_within(&ran.at, stuck))
             .filter(|ran| !is_victim(&ran.thread))
             .filter(|ran| ran.how != How::RunQueue || !is_reader(&ran.thread.comm))
             .collect();
         let (idle, busy): (Vec<&Ran>, Vec<&Ran>) = looks.into_iter().partition(|ran| ran.thread.is_idle());
         if let Some(first) = busy.first() {
             if busy.iter().all(|ran| ran.thread.may_be(&first.thread)) && idle.is_empty() {
-                let held = self.held(first, busy.len());
+                let mut held = self.held(first, busy.len());
+                // Each look adds what it says.
+                for ran in &busy[1..] {
+                    held.work = held.work.take().or_else(|| ran.work.clone());
+                    held.function = held.function.take().or_else(|| ran.function.clone());
+                    held.in_user_code = held.in_user_code.or(ran.in_user_code);
+                }
                 return if held.waits_for_cpu() { InTheWay::Spins(held) } else { InTheWay::Proved(held) };
             }
             let mut threads: Vec<Thread> = Vec::new();
@@ -141,13 +175,12 @@ impl<'a> Case<'a> {
         let is_victim = |user: &User<'_>| matches!(&stuck.who, Waiting::Thread(victim) if user.threads == 1 && victim.pid == Some(user.first.pid));
         // A dump of the run queues in another file of the ticket.
         let dumped = self.facts.ran.iter().find(|ran| {
-            ran.cpu == cpu && ran.how == How::RunQueue && ran.at.file != stuck.at.file && !ran.thread.is_idle()
+            ran.cpu == cpu && ran.how == How::RunQueue && !self.is_within(&ran.at, stuck) && !ran.thread.is_idle()
         });
         if let Some(ran) = dumped.filter(|ran| !is_reader(&ran.thread.comm)) {
             return InTheWay::Likely(self.held(ran, 1));
         }
-        let busy: Vec<User<'_>> =
-            busy_users(&self.facts.seen, cpu).into_iter().filter(|user| !is_victim(user)).collect();
+        let busy: Vec<&User<'_>> = self.busy.get(&cpu).into_iter().flatten().filter(|user| !is_victim(user)).collect();
         match busy.as_slice() {
             [only] => {
                 let Seen { comm, pid, policy, rt_priority, nice, .. } = only.first;
@@ -213,19 +246,26 @@ impl<'a> Case<'a> {
     /// Whether a moment lies within the wait that a report is about, or just after it.
     fn is_within(&self, at: &Moment, stuck: &Stuck) -> bool {
         let last = &stuck.until;
-        if (at.file, at.boot) != (last.file, last.boot) {
+        if !at.is_same_boot(last) {
             return false;
         }
-        match (at.uptime, last.uptime) {
-            (Some(at), Some(last)) => {
-                let lasted = self.lasted(stuck).unwrap_or(Nanos::ZERO);
+        let asks = matches!(
+            stuck.sign,
+            Sign::RcuStall | Sign::RcuThreadStarved | Sign::RcuTimerLate | Sign::SoftLockup | Sign::HardLockup
+        );
+        match at.by_one_clock(last) {
+            Some((at, last)) => {
+                // The wait that was reported last: an earlier one may have had another reason.
+                let lasted = self.length(stuck.last_lasted).unwrap_or(Nanos::ZERO);
                 let begin = last.0.saturating_sub(lasted.0);
-                (begin..=last.0.saturating_add(AROUND.0)).contains(&at.0)
+                let after = if asks { ANSWERED_WITHIN } else { PRINTED_WITHIN };
+                (begin..=last.0.saturating_add(after.0)).contains(&at.0)
             }
-            _ => {
+            None if at.is_timeless() && last.is_timeless() => {
                 let begin = stuck.at.line.saturating_sub(LINES_AROUND / 4);
                 (begin..=last.line + LINES_AROUND).contains(&at.line)
             }
+            None => false,
         }
     }
 }
@@ -287,29 +327,33 @@ fn rank(seen: &Seen) -> u32 {
     }
 }
 
-/// Who keeps a CPU busy.
-fn busy_users(seen: &[Seen], cpu: u32) -> Vec<User<'_>> {
-    let mut users: Vec<User<'_>> = Vec::new();
-    let is_on = |seen: &&Seen| seen.cpu == Some(cpu) && seen.percent.is_some_and(|percent| percent > 0.0);
-    for seen in seen.iter().filter(is_on).filter(|seen| !is_reader(&seen.comm)) {
-        let is_same = |user: &&mut User<'_>| {
-            user.first.pid == seen.pid || rank(user.first) > 0 && rank(seen) > 0 && user.first.comm == seen.comm
-        };
-        match users.iter_mut().find(is_same) {
-            // The same thread in a second list.
-            Some(user) if user.first.pid == seen.pid => {
-                user.percent = user.percent.max(seen.percent.unwrap_or_default())
-            }
-            Some(user) => {
-                user.threads += 1;
-                user.percent += seen.percent.unwrap_or_default();
-            }
-            None => users.push(User::of(seen)),
+/// Who keeps each CPU busy.
+fn busy_users(seen: &[Seen]) -> HashMap<u32, Vec<User<'_>>> {
+    // Real-time threads of one name count together, others alone.
+    let mut users: HashMap<(u32, &str, u32), User<'_>> = HashMap::new();
+    let mut counted: HashMap<u32, f64> = HashMap::new();
+    for row in seen.iter().filter(|row| !is_reader(&row.comm)) {
+        let (Some(cpu), Some(percent)) = (row.cpu, row.percent) else { continue };
+        // A process of several threads uses several CPUs, and its row has the CPU of one. A second list has the same threads again.
+        if percent <= 0.0 || percent > ONE_CPU || counted.insert(row.pid, percent).is_some() {
+            continue;
         }
+        let key = if rank(row) > 0 { (cpu, row.comm.as_str(), 0) } else { (cpu, row.comm.as_str(), row.pid) };
+        users
+            .entry(key)
+            .and_modify(|user| {
+                user.threads += 1;
+                user.percent += percent;
+            })
+            .or_insert_with(|| User::of(row));
     }
     let runs = |user: &User<'_>| user.threads > 1 || user.first.state.is_none_or(|state| state == 'R');
-    users.retain(|user| user.percent >= BUSY && runs(user));
-    users
+    let mut busy: HashMap<u32, Vec<User<'_>>> = HashMap::new();
+    for ((cpu, ..), user) in users.into_iter().filter(|(_, user)| user.percent >= BUSY && runs(user)) {
+        busy.entry(cpu).or_default().push(user);
+    }
+    busy.values_mut().for_each(|users| users.sort_by_key(|user| user.first.line));
+    busy
 }
 
 /// Adds what a list of threads shows by itself: kernel threads that are bound to a CPU and ready to run, while real-time threads that
@@ -319,15 +363,17 @@ pub fn add_listed_waits(facts: &mut Facts) {
         let kind = KernelThread::of(&seen.comm.as_str().into());
         kind.is_some_and(|kind| kind.bound_cpu().is_some() || matches!(kind, KernelThread::Rcu | KernelThread::Ktimers))
     };
+    let busy = busy_users(&facts.seen);
     let mut found = Vec::new();
     for victim in facts.seen.iter().filter(|seen| seen.state == Some('R')).filter(is_bound) {
         let Some(cpu) = victim.cpu else { continue };
         let goes_before = |user: &User<'_>| rank(user.first) > rank(victim);
-        if busy_users(&facts.seen, cpu).iter().any(goes_before) {
+        if busy.get(&cpu).into_iter().flatten().any(goes_before) {
             let who = Waiting::Thread(Thread { comm: victim.comm.clone(), pid: Some(victim.pid) });
             let text = format!("{}[{}] is ready to run (state R)", victim.comm, victim.pid);
             let spot = Spot { file: victim.file_name.clone(), line: victim.line, text };
-            let at = Moment { file: 0, boot: 0, line: victim.line, uptime: None };
+            // A list has no time, and belongs to no boot of a log.
+            let at = Moment::of_line(u32::MAX, victim.line);
             found.push(Stuck::new(Sign::SeenWaiting, who, vec![cpu], Lasted::Unknown, spot, at));
         }
     }

@@ -41,6 +41,8 @@ pub enum Trouble {
     SeenRunnable,
     /// A CPU does not leave what it does.
     CpuHeld,
+    /// A CPU in user code did not run the watchdog.
+    UserHeld,
     /// A timer of a CPU was late.
     TimerLate,
     /// A thread sleeps until something comes.
@@ -147,6 +149,7 @@ pub fn decide(trouble: Trouble, way: Way) -> Cell {
         (Trouble::SeenRunnable, Likely(RealTime)) => cell("rt-starvation", Warning, 0.5, Rule::Class),
         (Trouble::SeenRunnable, _) => cell("long-wait", Info, 0.3, Rule::Unknown),
         (Trouble::CpuHeld, Sure(_)) => cell("kernel-holds-cpu", Critical, 0.85, Rule::NotPreempted),
+        (Trouble::UserHeld, _) => cell("cpu-stopped", Warning, 0.6, Rule::Unknown),
         (Trouble::CpuHeld, Once(_)) => cell("kernel-holds-cpu", Critical, 0.75, Rule::NotPreempted),
         (Trouble::CpuHeld, Likely(_)) => cell("kernel-holds-cpu", Warning, 0.5, Rule::NotPreempted),
         (Trouble::CpuHeld, Several | Way::Unknown) => cell("kernel-holds-cpu", Warning, 0.7, Rule::Unknown),
@@ -159,7 +162,7 @@ pub fn decide(trouble: Trouble, way: Way) -> Cell {
         (Trouble::RealTimeLimit, _) => cell("throttled", Warning, 0.7, Rule::Throttled),
         (Trouble::Deadline, _) => cell("deadline-overrun", Warning, 0.7, Rule::Unknown),
         (Trouble::Interrupts, _) => cell("irq-interference", Info, 0.5, Rule::Irq),
-        (Trouble::InterruptLoad, _) => cell("irq-interference", Warning, 0.8, Rule::Softirq),
+        (Trouble::InterruptLoad, _) => cell("irq-interference", Warning, 0.8, Rule::Irq),
         (Trouble::Machine, _) => cell("cpu-stopped", Info, 0.4, Rule::Unknown),
         (Trouble::Device, _) => cell("late-device", Warning, 0.8, Rule::Unknown),
         // The tool's thread is real-time: what runs in its place cannot be preempted, or goes before it.
@@ -215,7 +218,7 @@ fn way(way: &InTheWay, sign: Sign) -> Way {
         InTheWay::Proved(held) if held.looks > 1 || sign == Sign::SoftLockup => Way::Sure(class(held)),
         InTheWay::Proved(held) => Way::Once(class(held)),
         InTheWay::Likely(held) => Way::Likely(class(held)),
-        InTheWay::Several(_) => Way::Several,
+        InTheWay::Several(_) | InTheWay::Shared => Way::Several,
         InTheWay::Idle(_) => Way::Idle,
         InTheWay::Spins(_) | InTheWay::Unknown => Way::Unknown,
     }
@@ -260,14 +263,38 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         let Waiting::Thread(thread) = &stuck.who else { unreachable!("a thread of RCU") };
         (trouble, in_way) = (Trouble::CpuHeld, case.named(thread, &stuck.last));
     }
+    let is_user = matches!(&in_way, InTheWay::Proved(held) if held.in_user_code == Some(true));
+    if stuck.sign == Sign::SoftLockup && is_user {
+        trouble = Trouble::UserHeld;
+    }
+    if stuck.is_quiescent && !matches!(in_way, InTheWay::Proved(_) | InTheWay::Spins(_)) {
+        trouble = Trouble::TimerLate;
+    }
+    // Nobody's thread is the reason: the interrupted one least of all.
     if stuck.interrupts.is_some() {
-        trouble = Trouble::InterruptLoad;
+        (trouble, in_way) = (Trouble::InterruptLoad, InTheWay::Unknown);
+    }
+    // Who ran when the limit was reached may be anybody, unless it is listed.
+    if trouble == Trouble::RealTimeLimit && stuck.holder.is_none() {
+        in_way = InTheWay::Unknown;
     }
     let mut cell = decide(trouble, way(&in_way, stuck.sign));
+    if stuck.interrupts.as_ref().is_some_and(|share| share.is_softirq) {
+        cell.rule = Rule::Softirq;
+    }
     if stuck.sign == Sign::SlowWork {
         cell.severity = Severity::Info;
     }
-    if stuck.runnable.is_some() {
+    // A CPU that is held for less than a second hurts, and nothing hangs.
+    if trouble == Trouble::CpuHeld && lasted.is_some_and(|lasted| lasted < STARVED) {
+        cell.severity = cell.severity.min(Severity::Warning);
+    }
+    // What a thread has waited at most since it began may be of any day.
+    if stuck.sign == Sign::SeenWaiting && stuck.at.is_timeless() {
+        cell.severity = cell.severity.min(Severity::Warning);
+        cell.confidence = cell.confidence.min(UNDATED);
+    }
+    if stuck.runnable.is_some() && !matches!(in_way, InTheWay::Likely(_)) {
         cell.confidence = cell.confidence.max(READY_TO_RUN);
     }
     let is_jiffies = match stuck.lasted {
@@ -278,46 +305,43 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
     Judged { stuck, also: Vec::new(), trouble, way: in_way, cell, cpu, lasted, is_jiffies, blocked: Vec::new() }
 }
 
+/// The most that is believed of a wait whose time is not known.
+const UNDATED: f64 = 0.7;
+
 /// The confidence where a worker of the pool is seen ready to run.
 const READY_TO_RUN: f64 = 0.85;
 
 /// A thread that could run and did not for so long is starved, whatever the load.
 const STARVED: Nanos = Nanos(1_000_000_000);
 
-/// Reports of one stall of RCU: where its thread is starved, or its timer late, on a CPU, a stall of that CPU is the consequence.
+/// Reports of one stall of RCU are one trouble: that of its thread where that is starved, of the CPU where that is held, else of the
+/// late timer. None of them goes unless another stays.
 fn fold_rcu(judged: &mut Vec<Judged<'_>>) {
-    let is_cause = |one: &Judged<'_>| matches!(one.stuck.sign, Sign::RcuThreadStarved | Sign::RcuTimerLate);
-    let causes: Vec<(u32, u32)> =
-        judged.iter().filter(|one| is_cause(one)).filter_map(|one| Some((one.stuck.at.boot, one.cpu?))).collect();
-    let stalls: Vec<(u32, u32)> = judged
-        .iter()
-        .filter(|one| one.stuck.sign == Sign::RcuStall && one.held().is_some())
-        .flat_map(|one| one.stuck.cpus.iter().map(|cpu| (one.stuck.at.boot, *cpu)))
-        .collect();
+    let rank = |one: &Judged<'_>| match one.stuck.sign {
+        Sign::RcuThreadStarved => Some(0),
+        Sign::RcuStall if one.held().is_some() || one.stuck.interrupts.is_some() => Some(1),
+        Sign::RcuTimerLate => Some(2),
+        Sign::RcuStall => Some(3),
+        _ => None,
+    };
+    let of_rcu: Vec<(u32, Boot, Option<u32>)> =
+        judged.iter().filter_map(|one| Some((rank(one)?, boot_of(one.stuck), one.cpu))).collect();
     judged.retain(|one| {
-        let place = one.cpu.map(|cpu| (one.stuck.at.boot, cpu));
-        match one.stuck.sign {
-            Sign::RcuStall if one.stuck.cpus.is_empty() => !causes.iter().any(|(boot, _)| *boot == one.stuck.at.boot),
-            Sign::RcuStall => {
-                let on_starved = |place: Option<(u32, u32)>| place.is_some_and(|place| causes.contains(&place));
-                !on_starved(place) || stalls.iter().any(|stall| Some(*stall) == place) && !starves(&causes, place)
-            }
-            Sign::RcuTimerLate => place.is_none_or(|place| !stalls.contains(&place)),
-            _ => true,
-        }
+        let Some(rank) = rank(one) else { return true };
+        // A stall that names no CPU belongs to any of its boot.
+        let explains = |(other, boot, cpu): &(u32, Boot, Option<u32>)| {
+            *other < rank && *boot == boot_of(one.stuck) && (one.cpu.is_none() || *cpu == one.cpu)
+        };
+        !of_rcu.iter().any(explains)
     });
-}
-
-fn starves(causes: &[(u32, u32)], place: Option<(u32, u32)>) -> bool {
-    place.is_some_and(|place| causes.contains(&place))
 }
 
 /// Where kernel code keeps a CPU from RCU or the watchdog, the same thread does not starve the CPU's workers by its priority: the kernel
 /// cannot switch.
 fn kernel_keeps(judged: &mut [Judged<'_>]) {
-    let place = |one: &Judged<'_>| Some((one.stuck.at.boot, one.cpu?, one.held()?.thread.clone()));
+    let place = |one: &Judged<'_>| Some((boot_of(one.stuck), one.cpu?, one.held()?.thread.clone()));
     let is_user = |one: &Judged<'_>| one.held().is_some_and(|held| held.in_user_code == Some(true));
-    let kept: Vec<(u32, u32, Thread)> =
+    let kept: Vec<(Boot, u32, Thread)> =
         judged.iter().filter(|one| one.trouble == Trouble::CpuHeld && !is_user(one)).filter_map(place).collect();
     for one in judged.iter_mut().filter(|one| one.trouble == Trouble::Starved) {
         if place(one).is_some_and(|place| kept.contains(&place)) {
@@ -330,31 +354,37 @@ fn kernel_keeps(judged: &mut [Judged<'_>]) {
 /// Soft lockups of so many CPUs, in as many threads, have a cause that none of these threads is.
 const SHARED_CAUSE: usize = 3;
 
+/// Messages about one halt of the machine come within so many nanoseconds.
+const NEAR: u64 = 60_000_000_000;
+
 /// Several CPUs that are held by different threads: the hypervisor, the memory, a lock that all want.
 fn share_cause(judged: &mut [Judged<'_>]) {
     let is_one = |one: &Judged<'_>| one.stuck.sign == Sign::SoftLockup;
-    let mut boots: Vec<u32> = judged.iter().filter(|one| is_one(one)).map(|one| one.stuck.at.boot).collect();
+    let mut boots: Vec<Boot> = judged.iter().filter(|one| is_one(one)).map(|one| boot_of(one.stuck)).collect();
     boots.sort_unstable();
     boots.dedup();
     for boot in boots {
-        let mine = |one: &Judged<'_>| is_one(one) && one.stuck.at.boot == boot;
+        let mine = |one: &Judged<'_>| is_one(one) && boot_of(one.stuck) == boot;
         let mut threads: Vec<Thread> = Vec::new();
         for held in judged.iter().filter(|one| mine(one)).filter_map(Judged::held) {
             if !threads.iter().any(|known| known.may_be(&held.thread)) {
                 threads.push(held.thread.clone());
             }
         }
-        // The idle task holds no CPU, and a clock that jumped or time that was stolen says that the machine stood still.
+        // The idle task holds no CPU, and a clock that jumped at the time says that the machine stood still.
+        let lockups: Vec<&Stuck> = judged.iter().filter(|one| mine(one)).map(|one| one.stuck).collect();
         let stood_still = judged.iter().any(|one| {
-            (one.stuck.at.boot == boot && one.stuck.sign == Sign::ClockJumped)
-                || one.stuck.sign == Sign::Steal
+            let is_near = |lockup: &&Stuck| {
+                lockup.until.by_one_clock(&one.stuck.at).is_some_and(|(lockup, jump)| lockup.0.abs_diff(jump.0) <= NEAR)
+            };
+            (one.stuck.sign == Sign::ClockJumped && lockups.iter().any(is_near))
                 || mine(one) && matches!(one.way, InTheWay::Idle(_))
         });
         if threads.len() < if stood_still { 1 } else { SHARED_CAUSE } {
             continue;
         }
         for one in judged.iter_mut().filter(|one| mine(one)) {
-            one.way = InTheWay::Several(threads.clone());
+            one.way = InTheWay::Shared;
             one.cell = decide(if stood_still { Trouble::TimerLate } else { one.trouble }, Way::Several);
         }
     }
@@ -367,7 +397,7 @@ fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
         let is_same = |known: &&mut Judged<'_>| {
             let nobody = known.held().is_none() && one.held().is_none();
             known.stuck.sign == one.stuck.sign
-                && known.stuck.at.boot == one.stuck.at.boot
+                && boot_of(known.stuck) == boot_of(one.stuck)
                 && match one.stuck.sign {
                     Sign::PoolStuck | Sign::SoftLockup | Sign::HardLockup | Sign::CallNotAnswered => {
                         nobody && is_as_long(known.lasted, one.lasted)
@@ -427,12 +457,10 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
             .find(|other| is_same_time(other.stuck, one.stuck) && victim(other).is_some_and(|v| Some(v) == awaited));
         match behind {
             Some(behind) => {
-                if behind.trouble == Trouble::SeenRunnable {
+                // A list shows who keeps the CPU busy for long; a dump of one moment does not.
+                if behind.trouble == Trouble::SeenRunnable && matches!(behind.way, InTheWay::Likely(_)) {
                     behind.trouble = Trouble::Starved;
                     behind.cell = decide(Trouble::Starved, way(&behind.way, behind.stuck.sign));
-                }
-                if behind.stuck.sign == Sign::SeenWaiting {
-                    behind.lasted = behind.lasted.max(one.lasted);
                 }
                 behind.blocked.push(one.stuck);
             }
@@ -442,12 +470,12 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
     // What remains is one trouble, told by the thread that is blocked longest and waits for no lock of the others.
     alone.sort_by_key(|one| {
         let is_lock = one.stuck.holder.is_some() || words::awaited(&one.stuck.works) == Some(words::Awaited::Lock);
-        (one.stuck.at.boot, is_lock, std::cmp::Reverse(one.lasted))
+        (boot_of(one.stuck), is_lock, std::cmp::Reverse(one.lasted))
     });
     for one in alone {
         match others
             .iter_mut()
-            .find(|other| other.trouble == Trouble::Blocked && other.stuck.at.boot == one.stuck.at.boot)
+            .find(|other| other.trouble == Trouble::Blocked && boot_of(other.stuck) == boot_of(one.stuck))
         {
             Some(known) => known.also.push(one.stuck),
             None => others.push(one),
@@ -456,9 +484,16 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
     *judged = others;
 }
 
-/// Whether both are of one boot: of the same in a file, of any where they are in two.
-fn is_same_time(one: &Stuck, other: &Stuck) -> bool {
-    one.at.file != other.at.file || one.at.boot == other.at.boot
+/// Whether a blocked thread may be blocked behind a starved one: in the log of one boot, or where a list or a dump shows the starved one.
+fn is_same_time(starved: &Stuck, blocked: &Stuck) -> bool {
+    boot_of(starved) == boot_of(blocked) || starved.sign == Sign::SeenWaiting
+}
+
+/// A boot of a host.
+type Boot = (u32, u32);
+
+fn boot_of(stuck: &Stuck) -> Boot {
+    (stuck.at.file, stuck.at.boot)
 }
 
 fn is_worker(thread: &Thread) -> bool {
@@ -624,10 +659,11 @@ pub fn quote(spot: &Spot) -> String {
 mod tests {
     use super::*;
 
-    const TROUBLES: [Trouble; 14] = [
+    const TROUBLES: [Trouble; 15] = [
         Trouble::Starved,
         Trouble::SeenRunnable,
         Trouble::CpuHeld,
+        Trouble::UserHeld,
         Trouble::TimerLate,
         Trouble::Blocked,
         Trouble::BpfScheduler,

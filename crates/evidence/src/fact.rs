@@ -32,6 +32,31 @@ pub(crate) struct Moment {
     pub(crate) line: u64,
     /// Since the boot, where the line says it.
     pub(crate) uptime: Option<Nanos>,
+    /// By the logger's wall clock, from a beginning of its own.
+    pub(crate) wall: Option<Nanos>,
+}
+
+impl Moment {
+    /// A moment of which only the line is known, in a list or a dump.
+    pub(crate) fn of_line(file: u32, line: u64) -> Moment {
+        Moment { file, boot: 0, line, uptime: None, wall: None }
+    }
+
+    /// Both moments by a clock that both have.
+    pub(crate) fn by_one_clock(&self, other: &Moment) -> Option<(Nanos, Nanos)> {
+        let uptimes = self.uptime.zip(other.uptime);
+        uptimes.or_else(|| self.wall.zip(other.wall))
+    }
+
+    /// Whether no clock says when it was.
+    pub(crate) fn is_timeless(&self) -> bool {
+        self.uptime.is_none() && self.wall.is_none()
+    }
+
+    /// Whether both are of the same boot of one host.
+    pub(crate) fn is_same_boot(&self, other: &Moment) -> bool {
+        (self.file, self.boot) == (other.file, other.boot)
+    }
 }
 
 /// A thread, as far as a line names it.
@@ -46,7 +71,8 @@ pub(crate) struct Thread {
 impl Thread {
     /// Whether it is the idle task of a CPU.
     pub(crate) fn is_idle(&self) -> bool {
-        self.pid == Some(0) || self.comm.starts_with("swapper")
+        // The thread 1 has this name until it starts init.
+        self.pid == Some(0) || self.pid.is_none() && self.comm.starts_with("swapper")
     }
 
     /// Whether both may be the same thread: the ids decide, where both have one.
@@ -114,8 +140,8 @@ pub(crate) enum Waiting {
     UnboundPool { cpus: String },
     /// A thread.
     Thread(Thread),
-    /// A softirq, by its name.
-    Softirq(&'static str),
+    /// Softirqs, by their names.
+    Softirq(String),
     /// Whatever is bound to the CPU.
     All,
     /// Nobody is named.
@@ -142,6 +168,8 @@ pub(crate) struct Stuck {
     pub(crate) cpus: Vec<u32>,
     /// The longest of all lines about it.
     pub(crate) lasted: Lasted,
+    /// What the last line says.
+    pub(crate) last_lasted: Lasted,
     /// What had the CPU, or owns the lock, if the report itself names it.
     pub(crate) holder: Option<Holder>,
     /// Work items that wait, or functions of the stack that say what a blocked thread waits for.
@@ -150,8 +178,10 @@ pub(crate) struct Stuck {
     pub(crate) in_flight: Vec<(u32, String)>,
     /// A worker of the pool that could run and was not running: its stack ends in the scheduler.
     pub(crate) runnable: Option<Thread>,
-    /// Which interrupts took the CPU, and how much of it: `10410 of 10558 ms in softirqs`.
-    pub(crate) interrupts: Option<String>,
+    /// Which interrupts took the CPU, and how much of it.
+    pub(crate) interrupts: Option<InterruptShare>,
+    /// RCU waits for a CPU that was idle or in user code.
+    pub(crate) is_quiescent: bool,
     /// A name beside: the BPF scheduler, the device.
     pub(crate) detail: Option<String>,
     /// The first line about it, and the last.
@@ -164,24 +194,31 @@ pub(crate) struct Stuck {
     pub(crate) count: u64,
 }
 
+/// Interrupts that took most of a CPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct InterruptShare {
+    pub(crate) is_softirq: bool,
+    /// `10410 of 10558 ms in softirqs`.
+    pub(crate) words: String,
+}
+
 /// A thread named by a report as the one in the way.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Holder {
     pub(crate) thread: Thread,
     /// Whether the report shows that it ran, and does not merely suspect it.
     pub(crate) is_certain: bool,
-    pub(crate) policy: Option<Policy>,
 }
 
 /// How a line shows that a CPU ran a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum How {
-    /// The CPU printed its own current task.
-    Backtrace,
+    /// Another CPU, a timer or a watchdog asked what it runs: a sample.
+    Sampled,
+    /// The thread itself ran into something and printed it (a warning, an oops, out of memory): no sample of the CPU.
+    Printed,
     /// A dump of the scheduler's run queues.
     RunQueue,
-    /// A list of threads: it was running on that CPU, or had run there last.
-    List,
 }
 
 /// A CPU ran a thread.
@@ -272,11 +309,13 @@ impl Stuck {
             who,
             cpus,
             lasted,
+            last_lasted: lasted,
             holder: None,
             works: Vec::new(),
             in_flight: Vec::new(),
             runnable: None,
             interrupts: None,
+            is_quiescent: false,
             detail: None,
             first: spot.clone(),
             last: spot,
@@ -290,19 +329,24 @@ impl Stuck {
 impl Facts {
     /// Adds a report, or counts it with the one about the same.
     pub(crate) fn stuck(&mut self, new: Stuck) {
+        if self.stuck.len() >= MAX_FACTS {
+            self.left_out += 1;
+            return;
+        }
         self.note_cpus(&new.cpus);
         let same = |known: &&mut Stuck| {
             known.sign == new.sign
                 && known.who == new.who
                 && (known.at.file, known.at.boot) == (new.at.file, new.at.boot)
                 && known.cpus == new.cpus
-                && (known.sign != Sign::GroupThrottled || known.detail == new.detail)
+                && (!is_named(new.sign) || known.detail == new.detail)
         };
         if let Some(known) = self.stuck.iter_mut().find(same) {
             known.count += new.count;
             known.last = new.last;
             known.until = new.until;
             known.lasted = longer(known.lasted, new.lasted);
+            known.last_lasted = new.lasted;
             known.holder = known.holder.take().or(new.holder);
             known.runnable = known.runnable.take().or(new.runnable);
             known.interrupts = known.interrupts.take().or(new.interrupts);
@@ -315,7 +359,7 @@ impl Facts {
             known.in_flight.truncate(MAX_WORKS);
             return;
         }
-        if self.stuck.len() < MAX_FACTS { self.stuck.push(new) } else { self.left_out += 1 }
+        self.stuck.push(new);
     }
 
     /// Adds a moment at which a CPU ran a thread.
@@ -349,6 +393,11 @@ impl Facts {
     fn note_cpus(&mut self, cpus: &[u32]) {
         self.max_cpu = self.max_cpu.max(cpus.iter().copied().max());
     }
+}
+
+/// Signs of which the name beside says what is in trouble.
+fn is_named(sign: Sign) -> bool {
+    matches!(sign, Sign::GroupThrottled | Sign::DeviceLate | Sign::SlowWork | Sign::SlowInterrupt)
 }
 
 /// Work items kept with a report.

@@ -15,14 +15,19 @@ const STALL_TIMEOUTS: [u32; 2] = [21, 60];
 
 impl Hertz {
     /// The tick from the length of a stall that RCU has just noticed. Its first report comes when the timeout is over, at the next
-    /// tick or a few later, and each product of timeout and tick is a number of its own.
-    pub fn of_first_stall(jiffies: u64) -> Option<Hertz> {
+    /// tick or a few later, and each product of timeout and tick is a number of its own. `timeout`: where the command line sets one.
+    /// No stall is older than the boot.
+    pub fn of_first_stall(jiffies: u64, timeout: Option<u32>, uptime: Option<Nanos>) -> Option<Hertz> {
         let is_near = |seconds: u32, ticks: u32| {
             let due = u64::from(seconds) * u64::from(ticks);
             (due..=due + due / 50).contains(&jiffies)
         };
-        let fits: Vec<u32> =
-            KNOWN.into_iter().filter(|ticks| STALL_TIMEOUTS.iter().any(|seconds| is_near(*seconds, *ticks))).collect();
+        let timeouts: &[u32] = timeout.as_ref().map_or(&STALL_TIMEOUTS, std::slice::from_ref);
+        let is_possible = |ticks: u32| uptime.is_none_or(|uptime| Hertz(ticks).length(jiffies) <= uptime);
+        let fits: Vec<u32> = KNOWN
+            .into_iter()
+            .filter(|ticks| is_possible(*ticks) && timeouts.iter().any(|seconds| is_near(*seconds, *ticks)))
+            .collect();
         match fits.as_slice() {
             [only] => Some(Hertz(*only)),
             _ => None,
@@ -61,8 +66,10 @@ mod tests {
             (8_407, None),
         ];
         for (jiffies, ticks) in table {
-            assert_eq!(Hertz::of_first_stall(jiffies), ticks.map(Hertz), "{jiffies}");
+            assert_eq!(Hertz::of_first_stall(jiffies, None, None), ticks.map(Hertz), "{jiffies}");
         }
+        assert_eq!(Hertz::of_first_stall(15_003, Some(15), None), Some(Hertz(1000)));
+        assert_eq!(Hertz::of_first_stall(15_002, None, Some(Nanos(20_000_000_000))), None, "the boot was 20 s ago");
         assert_eq!(Hertz::of_progress(15_750, Nanos(63_010_000_000)), Some(Hertz(250)));
         assert_eq!(Hertz(250).length(15_000), Nanos(60_000_000_000));
     }

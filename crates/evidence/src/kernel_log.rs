@@ -1,9 +1,9 @@
 //! Messages of a kernel's log to facts: which lines belong to one report of the kernel.
 
-use unstarve_model::{Nanos, Policy};
+use unstarve_model::Nanos;
 use unstarve_sched::KernelThread;
 
-use crate::fact::{Facts, Holder, How, Lasted, Moment, Ran, Sign, Spot, Stuck, Thread, Waiting};
+use crate::fact::{Facts, Holder, How, InterruptShare, Lasted, Moment, Ran, Sign, Spot, Stuck, Thread, Waiting};
 use crate::jiffies::Hertz;
 use crate::message::Message;
 
@@ -22,7 +22,11 @@ pub struct Line {
     pub spot: Spot,
     pub number: u64,
     pub uptime: Option<Nanos>,
+    pub wall: Option<Nanos>,
 }
+
+/// Lines within which the backtrace follows that a report asked for.
+const SAMPLED_WITHIN: u64 = 90;
 
 /// What is open while a log is read.
 #[derive(Default)]
@@ -37,6 +41,12 @@ pub struct KernelLog {
     stall: Option<Stall>,
     /// The last length of a stall, and when it was printed.
     stalled: Option<(u64, Nanos)>,
+    /// CPUs that were asked what they run, and the line that says so.
+    asked: Vec<(u32, u64)>,
+    /// Threads that keep RCU from going on because they were preempted.
+    rcu_readers: Vec<u32>,
+    /// The CPU whose timer was late.
+    timer_cpu: Option<u32>,
     /// The last `CPU: … PID: … Comm: …` among the facts.
     current: Option<usize>,
     /// The last blocked task among the facts, whose stack follows.
@@ -66,7 +76,7 @@ struct Stall {
     flavor: String,
     cpus: Vec<u32>,
     idle: Vec<u32>,
-    interrupts: Option<String>,
+    interrupts: Option<InterruptShare>,
     jiffies: Option<u64>,
     spot: Spot,
     at: Moment,
@@ -79,7 +89,8 @@ impl KernelLog {
     }
 
     fn at(&self, line: &Line) -> Moment {
-        Moment { file: self.file, boot: self.boot, line: line.number, uptime: line.uptime.or(self.uptime) }
+        let uptime = line.uptime.or(self.uptime);
+        Moment { file: self.file, boot: self.boot, line: line.number, uptime, wall: line.wall }
     }
 
     /// Notes a line's time.
@@ -112,7 +123,14 @@ impl KernelLog {
             self.close_starved(None, facts);
         }
         self.lists_limit_users &= matches!(message, Message::LimitUser { .. });
-        if !matches!(message, Message::RcuCpu { .. } | Message::RcuLength { .. } | Message::RcuCpuTime { .. }) {
+        let goes_on = matches!(
+            message,
+            Message::RcuCpu { .. }
+                | Message::RcuLength { .. }
+                | Message::RcuCpuTime { .. }
+                | Message::RcuReaders { .. }
+        );
+        if !goes_on {
             self.close_stall(facts);
         }
         self.any |= !matches!(message, Message::NextBoot | Message::Boot { .. } | Message::CommandLine { .. });
@@ -134,6 +152,7 @@ impl KernelLog {
             | Message::RcuState { .. }
             | Message::RcuAllSeen
             | Message::RcuCpuTime { .. }
+            | Message::RcuReaders { .. }
             | Message::RcuTimer { .. }
             | Message::RcuTimerCpu { .. } => self.rcu(message, line, facts),
             Message::BacktraceOf { .. }
@@ -266,12 +285,17 @@ impl KernelLog {
             }
             Message::RcuCpuTime { hard_interrupts, softirqs, all } => {
                 if let Some(stall) = &mut self.stall {
-                    let most =
-                        |part: u64, name: &str| (part > all / 2).then(|| format!("{part} of {all} ms in {name}"));
-                    stall.interrupts = most(softirqs, "softirqs").or_else(|| most(hard_interrupts, "interrupts"));
+                    let most = |part: u64, is_softirq| {
+                        let name = if is_softirq { "softirqs" } else { "interrupts" };
+                        let words = format!("{part} of {all} ms in {name}");
+                        (part > all / 2).then_some(InterruptShare { is_softirq, words })
+                    };
+                    stall.interrupts = most(softirqs, true).or_else(|| most(hard_interrupts, false));
                 }
             }
             Message::RcuAllSeen => self.dump_of = self.detector,
+            Message::RcuTimerCpu { cpu } => self.timer_cpu = Some(cpu),
+            Message::RcuReaders { tids } => self.rcu_readers = tids,
             _ => {}
         }
     }
@@ -281,7 +305,10 @@ impl KernelLog {
         let Some(mut report) = self.starved.take() else { return };
         if runnable == Some(false) {
             report.sign = Sign::RcuTimerLate;
+            // The CPU on which the timer is, not the one that the thread ran on.
+            report.cpus = self.timer_cpu.take().map_or(report.cpus, |cpu| vec![cpu]);
         }
+        self.ask(&report.cpus.clone(), report.at.line);
         let (sign, who) = (report.sign, report.who.clone());
         facts.stuck(report);
         self.thread_of_rcu =
@@ -298,7 +325,8 @@ impl KernelLog {
             let ((before, then), now) = (before?, line.uptime?);
             Hertz::of_progress(jiffies.checked_sub(before)?, now.saturating_sub(then))
         };
-        facts.hertz = facts.hertz.or_else(progress).or_else(|| Hertz::of_first_stall(jiffies));
+        let timeout = facts.command_line.as_deref().and_then(stall_timeout);
+        facts.hertz = facts.hertz.or_else(progress).or_else(|| Hertz::of_first_stall(jiffies, timeout, line.uptime));
     }
 
     fn close_stall(&mut self, facts: &mut Facts) {
@@ -307,34 +335,43 @@ impl KernelLog {
         let mut cpus = stall.cpus;
         cpus.sort_unstable();
         cpus.dedup();
-        for cpu in &stall.idle {
-            facts.ran(Ran {
-                cpu: *cpu,
-                thread: Thread { comm: "swapper".to_owned(), pid: Some(0) },
-                how: How::Backtrace,
-                policy: None,
-                work: None,
-                in_user_code: None,
-                function: None,
-                spot: stall.spot.clone(),
-                at: stall.at,
-            });
+        self.ask(&cpus, stall.at.line);
+        let who = rcu_thread(&stall.flavor);
+        let report = |cpus: Vec<u32>| {
+            let is_quiescent = !cpus.is_empty() && cpus.iter().all(|cpu| stall.idle.contains(cpu));
+            let report = Stuck::new(Sign::RcuStall, who.clone(), cpus, lasted, stall.spot.clone(), stall.at);
+            Stuck { interrupts: stall.interrupts.clone(), is_quiescent, ..report }
+        };
+        // Each CPU has a backtrace of its own. On hundreds at once it is the machine.
+        match cpus.len() {
+            2..=MAX_CPUS_APART => cpus.into_iter().for_each(|cpu| facts.stuck(report(vec![cpu]))),
+            _ => facts.stuck(report(cpus)),
         }
-        let mut report = Stuck::new(Sign::RcuStall, rcu_thread(&stall.flavor), cpus, lasted, stall.spot, stall.at);
-        report.interrupts = stall.interrupts;
-        facts.stuck(report);
+    }
+
+    /// Notes CPUs of which the report prints what they run.
+    fn ask(&mut self, cpus: &[u32], line: u64) {
+        self.asked.retain(|(_, asked)| asked.abs_diff(line) <= SAMPLED_WITHIN);
+        self.asked.extend(cpus.iter().map(|cpu| (*cpu, line)));
+    }
+
+    fn how(&self, cpu: u32, line: u64) -> How {
+        let is_asked =
+            self.asked.iter().any(|(asked, at)| *asked == cpu && (*at..=at + SAMPLED_WITHIN).contains(&line));
+        if is_asked { How::Sampled } else { How::Printed }
     }
 
     fn backtrace(&mut self, message: Message, line: &Line, facts: &mut Facts) {
         match message {
             Message::BacktraceOf { cpu, idle: true } => {
                 let thread = Thread { comm: "swapper".to_owned(), pid: Some(0) };
-                self.ran(cpu, thread, How::Backtrace, line, facts);
+                self.ran(cpu, thread, How::Sampled, line, facts);
             }
+            Message::BacktraceOf { cpu, idle: false } => self.ask(&[cpu], line.number),
             Message::TaskDumpOf { cpu } => self.dump_of = Some(cpu),
             Message::Current { cpu, thread, release } => {
                 facts.kernel = facts.kernel.take().or(release);
-                self.ran(cpu, thread, How::Backtrace, line, facts);
+                self.ran(cpu, thread, self.how(cpu, line.number), line, facts);
             }
             Message::CurrentWork { function } if self.worker.is_some() => {
                 let pid = self.worker.as_ref().and_then(|worker| worker.pid);
@@ -342,6 +379,7 @@ impl KernelLog {
                     && !stuck.in_flight.iter().any(|(known, _)| *known == pid)
                 {
                     stuck.in_flight.push((pid, function));
+                    stuck.in_flight.truncate(MAX_FRAMES);
                 }
             }
             Message::CurrentWork { function } => {
@@ -374,7 +412,9 @@ impl KernelLog {
                 self.blocked = of_rcu.or(self.blocked.filter(|index| is_of(facts, *index, &thread)));
                 self.thread_of_rcu = None;
                 if let Some(cpu) = self.dump_of.take() {
-                    self.ran(cpu, thread, How::Backtrace, line, facts);
+                    self.ran(cpu, thread, How::Sampled, line, facts);
+                } else if let Some(stall) = reader_of(facts, &self.rcu_readers, &thread) {
+                    stall.detail = Some(format!("{}[{}]", thread.comm, thread.pid.unwrap_or_default()));
                 }
             }
             Message::Frame { function } if self.worker.is_some() => {
@@ -384,6 +424,12 @@ impl KernelLog {
                     stuck.runnable = worker.filter(|_| crate::words::is_switched_out(&function));
                 }
                 self.blocked = None;
+            }
+            Message::Frame { function } if ASKERS.contains(&function.as_str()) => {
+                // Who asks all CPUs prints what its own CPU runs: itself.
+                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                    ran.how = How::Printed;
+                }
             }
             Message::Frame { function } => {
                 if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index))
@@ -434,8 +480,11 @@ impl KernelLog {
             Message::SchedExtStall { thread, lasted } => {
                 let who = Waiting::Thread(thread);
                 // The log and the dump of the scheduler's program say the same.
-                let is_same = |known: &&mut Stuck| known.sign == Sign::SchedExtStall && known.who == who;
-                if let Some(known) = facts.stuck.iter_mut().find(is_same) {
+                let boot = self.at(line);
+                let is_same = |known: &&mut Stuck| {
+                    known.sign == Sign::SchedExtStall && known.who == who && known.at.is_same_boot(&boot)
+                };
+                if let Some(known) = facts.stuck.iter_mut().rfind(is_same) {
                     known.last = line.spot.clone();
                     known.detail = known.detail.take().or_else(|| self.bpf_scheduler.clone());
                     return;
@@ -459,7 +508,7 @@ impl KernelLog {
                     known.sign == Sign::SchedExtStall
                         && matches!(&known.who, Waiting::Thread(victim) if victim.may_be(&thread))
                 };
-                if let Some(stuck) = facts.stuck.iter_mut().find(is_victim) {
+                if let Some(stuck) = facts.stuck.iter_mut().rfind(is_victim).filter(|stuck| stuck.cpus.is_empty()) {
                     stuck.cpus = vec![cpu];
                 }
             }
@@ -472,13 +521,28 @@ impl KernelLog {
         use Lasted::{AtLeast, Unknown};
         let stuck = match message {
             Message::SoftLockup { cpu, stuck, thread } => {
-                self.ran(cpu, thread.clone(), How::Backtrace, line, facts);
+                self.ask(&[cpu], line.number);
                 let mut report = self.report(Sign::SoftLockup, Waiting::All, vec![cpu], AtLeast(stuck), line);
-                report.holder = (!thread.is_idle()).then_some(Holder { thread, is_certain: true, policy: None });
+                report.holder = (!thread.is_idle()).then_some(Holder { thread, is_certain: true });
                 report
             }
+            Message::Utilization { softirqs, hard_interrupts } => {
+                let lockup = facts.stuck.iter_mut().rfind(|known| known.sign == Sign::SoftLockup);
+                let words = |part: u32, name: &str| format!("{part} % of the time in {name}");
+                let share = match (softirqs, hard_interrupts) {
+                    (softirqs, _) if softirqs > 50 => Some((true, words(softirqs, "softirqs"))),
+                    (_, hard) if hard > 50 => Some((false, words(hard, "interrupts"))),
+                    _ => None,
+                };
+                if let (Some(lockup), Some((is_softirq, words))) = (lockup, share) {
+                    lockup.interrupts = Some(InterruptShare { is_softirq, words });
+                }
+                return;
+            }
             Message::HardLockup { cpu } => {
-                self.report(Sign::HardLockup, Waiting::All, vec![cpu], AtLeast(HARD_LOCKUP), line)
+                self.ask(&[cpu], line.number);
+                // It is noticed after `kernel.watchdog_thresh`, which the message does not have.
+                self.report(Sign::HardLockup, Waiting::All, vec![cpu], Unknown, line)
             }
             Message::Blocked { thread, lasted } => {
                 let who = Waiting::Thread(thread);
@@ -493,8 +557,8 @@ impl KernelLog {
                     known.sign == Sign::TaskBlocked
                         && matches!(&known.who, Waiting::Thread(victim) if victim.may_be(&thread))
                 };
-                if let (Some(known), Some(owner)) = (facts.stuck.iter_mut().find(is_it), owner) {
-                    known.holder = Some(Holder { thread: owner, is_certain: false, policy: None });
+                if let (Some(known), Some(owner)) = (facts.stuck.iter_mut().rfind(is_it), owner) {
+                    known.holder = Some(Holder { thread: owner, is_certain: false });
                 }
                 return;
             }
@@ -507,16 +571,22 @@ impl KernelLog {
             }
             Message::LimitUser { thread } => {
                 let limit = facts.stuck.last_mut().filter(|stuck| stuck.sign == Sign::RealTimeLimit);
-                if let Some(limit) = limit.filter(|stuck| self.lists_limit_users && stuck.holder.is_none()) {
-                    limit.holder = Some(Holder { thread, is_certain: true, policy: Some(Policy::Rt) });
+                if let Some(limit) = limit.filter(|_| self.lists_limit_users) {
+                    limit.works.push(format!("{}[{}]", thread.comm, thread.pid.unwrap_or_default()));
+                    // One of several may be anyone's.
+                    limit.holder = (limit.works.len() == 1).then_some(Holder { thread, is_certain: true });
                 }
                 return;
             }
             Message::DeadlineLate => self.report(Sign::DeadlineLate, Waiting::Nobody, Vec::new(), Unknown, line),
             Message::SoftirqPending { mask } => {
-                let name =
-                    SOFTIRQS.iter().enumerate().find(|(bit, _)| mask & 1 << bit != 0).map_or("?", |(_, name)| name);
-                self.report(Sign::SoftirqPending, Waiting::Softirq(name), Vec::new(), Unknown, line)
+                let names: Vec<&str> = SOFTIRQS
+                    .iter()
+                    .enumerate()
+                    .filter(|(bit, _)| mask & 1 << bit != 0)
+                    .map(|(_, name)| *name)
+                    .collect();
+                self.report(Sign::SoftirqPending, Waiting::Softirq(names.join(", ")), Vec::new(), Unknown, line)
             }
             Message::SlowInterrupt { what, took } => {
                 let mut report = self.report(Sign::SlowInterrupt, Waiting::Nobody, Vec::new(), AtLeast(took), line);
@@ -565,11 +635,14 @@ impl KernelLog {
     }
 }
 
+/// Functions of threads that ask all CPUs what they run (drivers/tty/sysrq.c, kernel/hung_task.c).
+const ASKERS: [&str; 3] = ["write_sysrq_trigger", "__handle_sysrq", "check_hung_uninterruptible_tasks"];
+
+/// Reports of so many CPUs are told apart.
+const MAX_CPUS_APART: usize = 16;
+
 /// Below this share of all CPUs' time, in percent, nobody notices what a hypervisor takes.
 const MUCH_STOLEN: f64 = 10.0;
-
-/// A hard lockup is noticed after `kernel.watchdog_thresh`, 10 s by default (kernel/watchdog.c).
-const HARD_LOCKUP: Nanos = Nanos(10_000_000_000);
 
 /// The workers of a pool with these CPUs. Before 4.10 a bound pool is printed like an unbound one of a single CPU.
 fn pool(cpus: &str, unbound: bool, nice: i32) -> (Waiting, Vec<u32>) {
@@ -579,10 +652,22 @@ fn pool(cpus: &str, unbound: bool, nice: i32) -> (Waiting, Vec<u32>) {
     }
 }
 
+/// The stall for which a thread is one of the preempted readers.
+fn reader_of<'a>(facts: &'a mut Facts, readers: &[u32], thread: &Thread) -> Option<&'a mut Stuck> {
+    let is_reader = thread.pid.is_some_and(|pid| readers.contains(&pid));
+    facts.stuck.iter_mut().rfind(|stuck| is_reader && stuck.sign == Sign::RcuStall && stuck.detail.is_none())
+}
+
 /// Whether a report is about this thread.
 fn is_of(facts: &Facts, index: usize, thread: &Thread) -> bool {
     let who = facts.stuck.get(index).map(|stuck| &stuck.who);
     matches!(who, Some(Waiting::Thread(victim)) if victim.may_be(thread) || victim.comm == thread.comm)
+}
+
+/// `rcupdate.rcu_cpu_stall_timeout=15` of the command line, in seconds.
+fn stall_timeout(command_line: &str) -> Option<u32> {
+    let value = |word: &str| word.strip_prefix("rcupdate.rcu_cpu_stall_timeout=")?.parse().ok();
+    command_line.split_whitespace().rev().find_map(value)
 }
 
 fn rcu_thread(flavor: &str) -> Waiting {

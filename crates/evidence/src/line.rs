@@ -13,6 +13,10 @@ pub struct Message {
     pub text: String,
     /// Since the boot, as the kernel or netconsole prints it.
     pub uptime: Option<Nanos>,
+    /// By the logger's or dmesg's wall clock, in seconds from a beginning of its own.
+    pub wall: Option<Nanos>,
+    /// The program, where a logger names another one than the kernel.
+    pub program: Option<String>,
     /// The host, as the logger prints it.
     pub host: Option<String>,
     /// Whether the line has a logger's columns. If not, it may go on the line before it.
@@ -28,6 +32,8 @@ macro_rules! pattern {
 
 // `> `, `>> `, `| ` of mails and chats.
 pattern!(QUOTE = r"^(?:[>|] ?)+");
+// `>R         poller   900 …` of the scheduler's dump: the thread that runs.
+pattern!(RUNNING = r"^>[A-Z] +\S");
 // `{"log":"…\n","stream":"stdout","time":"…"}` of docker.
 pattern!(DOCKER = r#"^\{"log":"((?:[^"\\]|\\.)*)""#);
 // `2026-09-17T10:11:12.123456789Z stderr F ` of the Kubernetes container runtimes.
@@ -41,7 +47,7 @@ pattern!(
     DATE = r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?|[A-Z][a-z]{2} +\d{1,2}(?: \d{4})? \d\d:\d\d:\d\d(?:\.\d+)?),? +"
 );
 // `host kernel: `, `host user.warn kernel: `, `host kern.err kernel: `, `host bash[1234]: `.
-pattern!(PROGRAM = r"^(?:([\w.-]+) )?(?:[a-z0-9]+\.[a-z]+ )?(?:kernel|[\w./@-]+\[\d+\]):[ ]?");
+pattern!(PROGRAM = r"^(?:([\w.-]+) )?(?:[a-z0-9]+\.[a-z]+ )?(kernel|[\w./@-]+\[\d+\]):[ ]?");
 // `[   12.345678]`, `[12.3@C1]`, `[T12.3]`.
 pattern!(UPTIME = r"^\[\s*(\d+\.\d+)(?:@\d+|@[A-Z]\d+)?\] ?");
 // `[Sun Nov 22 18:39:41 2026]` of `dmesg -T`; `[Nov22 18:39]` and `[  +0.001211]` of `dmesg -H`.
@@ -49,6 +55,11 @@ pattern!(
     HUMAN =
         r"^\[(?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}|[A-Z][a-z]{2} ?\d+ \d\d:\d\d|\s*\+\d+\.\d+)\] ?"
 );
+// The parts of a date.
+pattern!(CLOCK = r"(\d\d):(\d\d)(?::(\d\d))?");
+pattern!(DAY = r"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) *(\d{1,2})\b");
+pattern!(ISO = r"(\d{4})-(\d\d)-(\d\d)");
+pattern!(YEAR = r"\b((?:19|20)\d\d)\b");
 // `[  T123]`, `[   C0]` of CONFIG_PRINTK_CALLER.
 pattern!(CALLER = r"^\[ *[TC]\d+\] ?");
 
@@ -58,7 +69,7 @@ impl Message {
         let line = without_entities(line.trim_end());
         let mut message = Message::default();
         let bare = line.trim_start_matches(['\u{feff}', ' ']);
-        let unquoted = cut(bare, &QUOTE);
+        let unquoted = if RUNNING.is_match(bare) { bare } else { cut(bare, &QUOTE) };
         // A stack's indent is no column; what a mailer puts before a log's columns is.
         let mut rest: &str = match (unquoted.len() < bare.len(), unquoted.trim_start()) {
             (_, columns) if columns.starts_with(['[', '<']) => columns,
@@ -80,7 +91,10 @@ impl Message {
             rest = &rest[found[0].len()..];
         }
         rest = cut(rest, &LEVEL);
-        rest = cut(rest, &HUMAN);
+        if let Some(found) = HUMAN.find(rest) {
+            message.wall = message.wall.or_else(|| wall(found.as_str()));
+            rest = &rest[found.end()..];
+        }
         if let Some(found) = UPTIME.captures(rest) {
             message.uptime = found[1].parse::<f64>().ok().map(|seconds| Nanos((seconds * 1e9) as u64));
             rest = &rest[found[0].len()..];
@@ -98,14 +112,38 @@ fn after_syslog<'a>(line: &'a str, message: &mut Message) -> &'a str {
         // `kernel:[405108.698255] ` of messages to all terminals.
         return line.trim_start().strip_prefix("kernel:").map_or(line, |rest| rest.trim_start_matches(' '));
     };
+    message.wall = wall(date.as_str());
     let rest = &line[date.end()..];
     match PROGRAM.captures(rest) {
         Some(found) => {
             message.host = found.get(1).map(|host| host.as_str().to_owned());
+            message.program = Some(found[2].to_owned()).filter(|program| program != "kernel");
             &rest[found[0].len()..]
         }
         None => rest,
     }
+}
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// A date as time since a beginning: two dates of one logger can be compared. The year is that of the log, or any.
+fn wall(date: &str) -> Option<Nanos> {
+    let clock = CLOCK.captures(date)?;
+    let number = |index: usize| clock.get(index)?.as_str().parse::<u64>().ok();
+    let seconds = number(1)? * 3600 + number(2)? * 60 + number(3).unwrap_or_default();
+    let day = match (DAY.captures(date), ISO.captures(date)) {
+        (_, Some(iso)) => {
+            let of = |index: usize| iso[index].parse::<u64>().ok();
+            of(1)?.saturating_sub(1970) * 372 + of(2)? * 31 + of(3)?
+        }
+        (Some(day), None) => {
+            let month = MONTHS.iter().position(|month| *month == &day[1])? as u64 + 1;
+            let year = YEAR.captures(date).and_then(|year| year[1].parse().ok()).unwrap_or(1970u64);
+            year.saturating_sub(1970) * 372 + month * 31 + day[2].parse::<u64>().ok()?
+        }
+        (None, None) => return None,
+    };
+    Some(Nanos((day * 86_400 + seconds).saturating_mul(1_000_000_000)))
 }
 
 fn cut<'a>(text: &'a str, pattern: &Regex) -> &'a str {

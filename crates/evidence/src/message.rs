@@ -34,6 +34,8 @@ pub enum Message {
     RcuState { runnable: Option<bool>, cpu: Option<u32> },
     RcuTimer { flavor: String, jiffies: u64 },
     RcuTimerCpu { cpu: u32 },
+    RcuReaders { tids: Vec<u32> },
+    Utilization { softirqs: u32, hard_interrupts: u32 },
     BacktraceOf { cpu: u32, idle: bool },
     TaskDumpOf { cpu: u32 },
     Current { cpu: u32, thread: Thread, release: Option<String> },
@@ -102,14 +104,14 @@ const ROWS: &[Row] = &[
     // kernel/workqueue.c: wq_watchdog_timer_fn, show_pwq, wq_cpu_intensive_report
     Row {
         triggers: &["workqueue lockup", "BUG: workqueue"],
-        pattern: r"workqueue lockup - pool(?: \d+:?)?(?: cpus=(?<cpus>[\d,-]+))?(?: node=-?\d+)?(?: flags=0x(?<flags>[0-9a-f]+))? nice=(?<nice>-?\d+) stuck for (?<seconds>\d+)s",
+        pattern: r"^BUG: workqueue lockup - pool(?: \d+:?)?(?: cpus=(?<cpus>[\d,-]+))?(?: node=-?\d+)?(?: flags=0x(?<flags>[0-9a-f]+))?(?: bh)?(?: nice=(?<nice>-?\d+))? stuck for (?<seconds>\d+)s",
         make: |found| {
             let flags = found.name("flags").and_then(|flags| u32::from_str_radix(flags.as_str(), 16).ok()).unwrap_or(0);
             Some(Message::PoolLockup {
                 cpus: text(found, "cpus"),
                 // POOL_DISASSOCIATED: the pool has no CPU, because it is unbound or its CPU is off.
                 unbound: flags & 4 != 0,
-                nice: number(found, "nice")?,
+                nice: number(found, "nice").unwrap_or_default(),
                 stuck: seconds(found, "seconds")?,
             })
         },
@@ -150,12 +152,12 @@ const ROWS: &[Row] = &[
     // kernel/rcu/tree_stall.h, kernel/rcu/tree_exp.h
     Row {
         triggers: &["detected stalls on CPUs", "detected expedited stalls", "INFO: rcu"],
-        pattern: r"INFO: (?<flavor>rcu\w*) detected (?:expedited )?stalls on CPUs/tasks:(?<rest>.*)$",
+        pattern: r"^(?:rcu: )?INFO: (?<flavor>rcu\w*) detected (?:expedited )?stalls on CPUs/tasks:(?<rest>.*)$",
         make: |found| Some(stall(found, false)),
     },
     Row {
         triggers: &["self-detected stall on CPU"],
-        pattern: r"INFO: (?<flavor>rcu\w*) self-detected stall on CPU(?<rest>.*)$",
+        pattern: r"^(?:rcu: )?INFO: (?<flavor>rcu\w*) self-detected stall on CPU(?<rest>.*)$",
         make: |found| Some(stall(found, true)),
     },
     Row {
@@ -186,7 +188,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &["kthread starved for"],
-        pattern: r"(?<flavor>rcu\w*) kthread starved for (?<jiffies>\d+) jiffies!(?:.*->state=0x(?<state>[0-9a-f]+))?(?:.*->cpu=(?<cpu>\d+))?",
+        pattern: r"^(?:rcu: )?\s*(?<flavor>rcu\w*) kthread starved for (?<jiffies>\d+) jiffies!(?:.*->state=0x(?<state>[0-9a-f]+))?(?:.*->cpu=(?<cpu>\d+))?",
         make: |found| {
             Some(Message::RcuStarved {
                 flavor: text(found, "flavor"),
@@ -204,8 +206,16 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &["kthread timer wakeup didn't happen"],
-        pattern: r"(?<flavor>rcu\w*) kthread timer wakeup didn't happen for (?<jiffies>\d+) jiffies",
+        pattern: r"^(?:rcu: )?\s*(?<flavor>rcu\w*) kthread timer wakeup didn't happen for (?<jiffies>\d+) jiffies",
         make: |found| Some(Message::RcuTimer { flavor: text(found, "flavor"), jiffies: number(found, "jiffies")? }),
+    },
+    Row {
+        triggers: &[],
+        pattern: r"Tasks blocked on level-\d+ rcu_node \(CPUs [^)]*\):(?<list>(?: P\d+(?:/\S+)?)+)",
+        make: |found| {
+            let tid = |word: &str| word.strip_prefix('P')?.split('/').next()?.parse().ok();
+            Some(Message::RcuReaders { tids: found["list"].split_whitespace().filter_map(tid).collect() })
+        },
     },
     Row {
         triggers: &[],
@@ -215,18 +225,18 @@ const ROWS: &[Row] = &[
     // lib/nmi_backtrace.c
     Row {
         triggers: &["NMI backtrace for cpu"],
-        pattern: r"NMI backtrace for cpu (?<cpu>\d+)(?<idle> skipped: idling)?",
+        pattern: r"^NMI backtrace for cpu (?<cpu>\d+)(?<idle> skipped: idling)?",
         make: |found| Some(Message::BacktraceOf { cpu: cpu(found, "cpu")?, idle: found.name("idle").is_some() }),
     },
     Row {
         triggers: &["Task dump for CPU"],
-        pattern: r"Task dump for CPU (?<cpu>\d+):",
+        pattern: r"^Task dump for CPU (?<cpu>\d+):",
         make: |found| Some(Message::TaskDumpOf { cpu: cpu(found, "cpu")? }),
     },
     // lib/dump_stack.c: dump_stack_print_info
     Row {
         triggers: &[" Comm: "],
-        pattern: r"CPU: (?<cpu>\d+)(?: UID: \d+)? PID: (?<pid>\d+) Comm: (?<comm>.+?)(?: Kdump: loaded)? (?:Tainted:[A-Z\[\]()=, ]*|Not tainted ?)(?<release>\d+\.\d+\S*)?",
+        pattern: r"^\s*CPU: (?<cpu>\d+)(?: UID: \d+)? PID: (?<pid>\d+) Comm: (?<comm>.+?)(?: Kdump: loaded)? (?:Tainted:[A-Z\[\]()=, ]*|Not tainted ?)(?<release>\d+\.\d+\S*)?",
         make: current,
     },
     Row {
@@ -236,7 +246,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &[],
-        pattern: r"^\s*Workqueue: \S+ (?<function>[\w.]+)",
+        pattern: r"^\s*Workqueue: \S+ (?<function>[\w.]+)(?: \[\w+\])?(?: \(.*\))?\s*$",
         make: |found| Some(Message::CurrentWork { function: text(found, "function") }),
     },
     Row { triggers: &[], pattern: r"^\s*RIP: 0033:", make: |_| Some(Message::UserCode) },
@@ -259,7 +269,7 @@ const ROWS: &[Row] = &[
     // kernel/watchdog.c
     Row {
         triggers: &["soft lockup - CPU#", "BUG: soft"],
-        pattern: r"soft lockup - CPU#(?<cpu>\d+) stuck for (?<seconds>\d+)s! \[(?<comm>.*):\s*(?<pid>\d+)\]",
+        pattern: r"^(?:(?:NMI )?watchdog: )?BUG: soft lockup - CPU#(?<cpu>\d+) stuck for (?<seconds>\d+)s! \[(?<comm>.*):\s*(?<pid>\d+)\]",
         make: |found| {
             Some(Message::SoftLockup {
                 cpu: cpu(found, "cpu")?,
@@ -268,20 +278,29 @@ const ROWS: &[Row] = &[
             })
         },
     },
+    // kernel/watchdog.c: print_cpustat, since 6.9
+    Row {
+        triggers: &[],
+        pattern: r"^\s*#\d+:\s+\d+% system,\s*(?<soft>\d+)% softirq,\s*(?<hard>\d+)% hardirq",
+        make: |found| {
+            let (softirqs, hard_interrupts) = (number(found, "soft")?, number(found, "hard")?);
+            Some(Message::Utilization { softirqs, hard_interrupts })
+        },
+    },
     Row {
         triggers: &["hard LOCKUP"],
-        pattern: r"detected hard LOCKUP on cpu (?<cpu>\d+)",
+        pattern: r"^(?:(?:NMI )?watchdog: )?Watchdog detected hard LOCKUP on cpu (?<cpu>\d+)",
         make: |found| Some(Message::HardLockup { cpu: cpu(found, "cpu")? }),
     },
     // kernel/hung_task.c
     Row {
         triggers: &["blocked for more than", "INFO: task "],
-        pattern: r"task (?<comm>.+):(?<pid>\d+) blocked(?: in I/O wait)? ?for more than (?<seconds>\d+) seconds",
+        pattern: r"^INFO: task (?<comm>.+):(?<pid>\d+) blocked(?: in I/O wait)? ?for more than (?<seconds>\d+) seconds",
         make: |found| Some(Message::Blocked { thread: thread(found)?, lasted: seconds(found, "seconds")? }),
     },
     Row {
         triggers: &[" blocked on a"],
-        pattern: r"task (?<comm>.+):(?<pid>\d+)(?: <\w+>)?(?: is)? blocked on an? (?:mutex|semaphore|rw-semaphore)(?:,? but the owner is not found|(?: (?<likely>likely|maybe))?(?: last)? (?:held|owned) by task (?<owner>.+):(?<owner_pid>\d+))?",
+        pattern: r"^INFO: task (?<comm>.+):(?<pid>\d+)(?: <\w+>)?(?: is)? blocked on an? (?:mutex|semaphore|rw-semaphore)(?:,? but the owner is not found|(?: (?<likely>likely|maybe))?(?: last)? (?:held|owned) by task (?<owner>.+):(?<owner_pid>\d+))?",
         make: |found| {
             let owner = found
                 .name("owner")
@@ -292,7 +311,7 @@ const ROWS: &[Row] = &[
     // kernel/sched/rt.c, kernel/sched/deadline.c, kernel/sched/core.c, kernel/time/tick-sched.c
     Row {
         triggers: &["RT throttling activated"],
-        pattern: r"sched: RT throttling activated(?:.*\(cpu (?<cpu>\d+)\))?",
+        pattern: r"^sched: RT throttling activated(?:.*\(cpu (?<cpu>\d+)\))?",
         make: |found| Some(Message::RealTimeLimit { cpu: cpu(found, "cpu") }),
     },
     // Vendors' kernels list who used the limit up.
@@ -304,33 +323,33 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &["DL replenish lagged"],
-        pattern: r"sched: DL replenish lagged too much",
+        pattern: r"^sched: DL replenish lagged too much",
         make: |_| Some(Message::DeadlineLate),
     },
     Row {
         triggers: &["softirq work is pending", "local_softirq_pending"],
-        pattern: r"(?:softirq work is pending, handler #|local_softirq_pending:? )(?<mask>[0-9a-fA-F]+)",
+        pattern: r"^NOHZ.*(?:softirq work is pending, handler #|local_softirq_pending:? )(?<mask>[0-9a-fA-F]+)",
         make: |found| Some(Message::SoftirqPending { mask: u32::from_str_radix(&found["mask"], 16).ok()? }),
     },
     Row {
         triggers: &["need_resched set for >"],
-        pattern: r"CPU (?<cpu>\d+) need_resched set for > (?<ns>\d+) ns",
+        pattern: r"^sched: CPU (?<cpu>\d+) need_resched set for > (?<ns>\d+) ns",
         make: |found| Some(Message::NoReschedule { cpu: cpu(found, "cpu")?, lasted: Nanos(number(found, "ns")?) }),
     },
     // kernel/events/core.c, kernel/time/hrtimer.c, arch/x86/kernel/nmi.c
     Row {
         triggers: &["perf: interrupt took too long"],
-        pattern: r"interrupt took too long \((?<ns>\d+) >",
+        pattern: r"^perf: interrupt took too long \((?<ns>\d+) >",
         make: |found| Some(Message::SlowInterrupt { what: "perf", took: Nanos(number(found, "ns")?) }),
     },
     Row {
         triggers: &["hrtimer: interrupt took"],
-        pattern: r"hrtimer: interrupt took (?<ns>\d+) ns",
+        pattern: r"^hrtimer: interrupt took (?<ns>\d+) ns",
         make: |found| Some(Message::SlowInterrupt { what: "hrtimer", took: Nanos(number(found, "ns")?) }),
     },
     Row {
         triggers: &["took too long to run"],
-        pattern: r"NMI handler \(.*\) took too long to run: (?<ms>\d+)\.(?<us>\d{3}) msecs",
+        pattern: r"^INFO: NMI handler \(.*\) took too long to run: (?<ms>\d+)\.(?<us>\d{3}) msecs",
         make: |found| {
             let us = number::<u64>(found, "ms")?.saturating_mul(1_000).saturating_add(number(found, "us")?);
             Some(Message::SlowInterrupt { what: "NMI", took: Nanos(us.saturating_mul(1_000)) })
@@ -339,18 +358,18 @@ const ROWS: &[Row] = &[
     // kernel/time/clocksource.c, kernel/smp.c
     Row {
         triggers: &["timekeeping watchdog on CPU", "Long readout interval"],
-        pattern: r"(?:timekeeping watchdog on CPU(?<cpu>\d+)|Long readout interval)",
+        pattern: r"^clocksource: (?:timekeeping watchdog on CPU(?<cpu>\d+)|Long readout interval)",
         make: |found| Some(Message::ClockJumped { cpu: cpu(found, "cpu") }),
     },
     Row {
         triggers: &["non-responsive CSD lock"],
-        pattern: r"non-responsive CSD lock \(#\d+\) on CPU#\d+, waiting (?<ns>\d+) ns for CPU#(?<cpu>\d+)",
+        pattern: r"^(?:smp: )?csd: .*non-responsive CSD lock \(#\d+\) on CPU#\d+, waiting (?<ns>\d+) ns for CPU#(?<cpu>\d+)",
         make: |found| Some(Message::CallNotAnswered { cpu: cpu(found, "cpu")?, lasted: Nanos(number(found, "ns")?) }),
     },
     // top's summary
     Row {
         triggers: &["%Cpu"],
-        pattern: r"^%Cpu.*[ ,](?<percent>\d+[.,]\d+)\s*%?st\b",
+        pattern: r"^%Cpu(?:\(s\)|\d+) *:.*[ ,](?<percent>\d+[.,]\d+)\s*%?st\b",
         make: |found| Some(Message::Steal { percent: found["percent"].replace(',', ".").parse().ok()? }),
     },
     // kernel/sched/ext.c
@@ -425,8 +444,12 @@ const ROWS: &[Row] = &[
     // drivers/nvme/host, net/sched/sch_generic.c, fs/nfs, drivers/ata
     Row {
         triggers: &["timed out", "timeout", "not responding", "timeouts"],
-        pattern: r"(?<device>nvme\d+|NETDEV WATCHDOG: \S+|nfs: server \S+|ata\d+(?:\.\d+)?|blk_update_request: \S+|sd \S+|scsi \S+)[: (].*(?:timeout|timed out|not responding)",
-        make: |found| Some(Message::DeviceLate { device: text(found, "device") }),
+        pattern: r"^(?<device>nvme nvme\d+|NETDEV WATCHDOG: \S+|nfs: server \S+|ata\d+(?:\.\d+)?|blk_update_request: \S+|sd \S+|scsi \S+)[: (].*(?:timeout|timed out|not responding)",
+        make: |found| {
+            let device = text(found, "device");
+            let bare = device.strip_prefix("nvme ").unwrap_or(&device).trim_end_matches(':');
+            Some(Message::DeviceLate { device: bare.to_owned() })
+        },
     },
     // kernel/kallsyms.c: %pS and %pB
     Row {
@@ -435,6 +458,24 @@ const ROWS: &[Row] = &[
         make: |found| Some(Message::Frame { function: text(found, "function") }).filter(|_| !found[0].contains("? ")),
     },
 ];
+
+impl Message {
+    /// Whether others than the kernel print it: programs of BPF schedulers, and stalld. Anybody can have a logger print the kernel's
+    /// words under a name of their own.
+    pub fn is_of_programs(&self) -> bool {
+        matches!(
+            self,
+            Message::SchedExtStall { .. }
+                | Message::RunQueue { .. }
+                | Message::RunQueueCurrent { .. }
+                | Message::RunQueueTask { .. }
+                | Message::Stalld { .. }
+                | Message::StalldBoost { .. }
+                | Message::Steal { .. }
+                | Message::NextBoot
+        )
+    }
+}
 
 /// Words by which lines with messages are found.
 pub fn triggers() -> impl Iterator<Item = &'static str> {

@@ -17,8 +17,9 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
     let check = step("to find what is set up so that it will happen again", "sudo unstarve check");
     let Some(worst) = worst else { return vec![record, threads] };
     let on_cpu = worst.cpus().first().map(|cpu| {
-        let command =
-            format!("ps -eLo psr,pid,tid,cls,rtprio,ni,stat,pcpu,comm --sort=-pcpu | awk '$1 == {cpu}' | head -5");
+        let command = format!(
+            "ps -eLo psr,pid,tid,cls,rtprio,ni,stat,pcpu,comm --sort=-pcpu | awk 'NR == 1 || $1 == {cpu}' | head -6"
+        );
         step(&format!("which threads use CPU {cpu}; add the output to this text"), &command)
     });
     let threads = on_cpu.unwrap_or(threads);
@@ -36,13 +37,16 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
         }
         (Trouble::CpuHeld | Trouble::TimerLate, _) => {
             vec![
-                step("while it happens: what each CPU runs, in the kernel's log", "echo l > /proc/sysrq-trigger"),
+                step(
+                    "while it happens: what each CPU runs, in the kernel's log",
+                    "echo l | sudo tee /proc/sysrq-trigger",
+                ),
                 record,
             ]
         }
         (Trouble::Blocked, _) => vec![
-            step("all blocked threads with their stacks, in the kernel's log", "echo w > /proc/sysrq-trigger"),
-            step("whether a worker it waits for is starved", "sudo unstarve record --for 30s"),
+            step("whether what it waits for is starved, while it lasts", "sudo unstarve record --for 30s"),
+            step("all blocked threads with their stacks, in the kernel's log", "echo w | sudo tee /proc/sysrq-trigger"),
         ],
         (Trouble::BpfScheduler, _) => vec![
             step("the kernel's own scheduler took over; look at what it does", "sudo unstarve record --for 30s"),
@@ -51,7 +55,7 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
         (Trouble::RealTimeLimit, _) => vec![threads, record, check],
         (Trouble::Deadline | Trouble::LateWakeup, _) => vec![record, threads],
         (Trouble::GroupLimit, _) => vec![check, record],
-        (Trouble::Interrupts | Trouble::InterruptLoad | Trouble::Machine, _) => {
+        (Trouble::Interrupts | Trouble::InterruptLoad | Trouble::UserHeld | Trouble::Machine, _) => {
             vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
         }
         (Trouble::Device, _) => {

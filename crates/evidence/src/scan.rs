@@ -121,13 +121,24 @@ fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<Count, ScanE
         Ordered::Forward(text) => {
             let mut lines = Lines::new(text);
             let mut feed = Feed { sink, is_gap: true };
+            // The line before, if it was left out: a message may begin there, and its words be on the next.
+            let mut left_out: Vec<u8> = Vec::new();
             loop {
                 let before = lines.number();
                 let Some(line) = lines.next_line().map_err(failed(before))? else { break };
                 let is_trigger = TRIGGERS.is_match(line);
                 if feed.wants(is_trigger) {
+                    if !left_out.is_empty() {
+                        feed.sink.line(&String::from_utf8_lossy(&left_out), before, false);
+                        left_out.clear();
+                    }
                     let text = String::from_utf8_lossy(line).into_owned();
                     feed.sink.line(&text, lines.number(), is_trigger);
+                } else {
+                    left_out.clear();
+                    if WRAPPED.contains(&line.len()) {
+                        left_out.extend_from_slice(line);
+                    }
                 }
             }
             Ok((lines.number(), lines.too_long(), false))
@@ -291,6 +302,8 @@ impl Pending {
             && !next.text.trim().is_empty()
             // journalctl's line between boots
             && !next.text.starts_with("-- ")
+            // A prompt, and what was typed there.
+            && !next.text.trim_start().starts_with(['$', '#'])
             && self.joined < MAX_CONTINUED
             && WRAPPED.contains(&self.length)
             && (self.columns.has_columns || self.joined == 0 && begins_message(&self.columns.text))
@@ -349,7 +362,8 @@ impl Scan {
         if self.in_section(&columns, line, facts) {
             return;
         }
-        if let Some(found) = message::parse(&columns.text) {
+        let is_kernel = columns.program.is_none();
+        if let Some(found) = message::parse(&columns.text).filter(|found| is_kernel || found.is_of_programs()) {
             return self.message(found, &columns, line, facts);
         }
         if let Some(mut section) = section::opened(&columns.text, self.file) {
@@ -363,7 +377,7 @@ impl Scan {
     fn message(&mut self, found: message::Message, columns: &Columns, number: u64, facts: &mut Facts) {
         self.note_kind("kernel log");
         self.window = WINDOW;
-        let line = Line { spot: self.spot(&columns.text, number), number, uptime: columns.uptime };
+        let line = Line { spot: self.spot(&columns.text, number), number, uptime: columns.uptime, wall: columns.wall };
         self.log.message(found, &line, facts);
     }
 

@@ -1,7 +1,7 @@
 //! The words of what evidence proves. Nowhere else is text for people made.
 
-use unstarve_model::counted;
-use unstarve_sched::Rule;
+use unstarve_model::{Policy, counted};
+use unstarve_sched::{KernelThread, Rule};
 
 use crate::case::{Held, InTheWay};
 use crate::conclude::{Judged, Trouble, quote};
@@ -67,7 +67,7 @@ fn victim(judged: &Judged<'_>) -> (String, bool) {
 /// What happened, without numbers.
 pub fn headline(judged: &Judged<'_>) -> String {
     let (who, is_one) = victim(judged);
-    let (is, does) = if is_one { ("is", "does") } else { ("are", "do") };
+    let (is, makes) = if is_one { ("is", "makes") } else { ("are", "make") };
     let cpu = judged.cpu.map(|cpu| format!("CPU {cpu}")).unwrap_or_else(|| cpus(&judged.cpus()));
     let by = judged.held().map(held);
     match (judged.trouble, &judged.way) {
@@ -79,22 +79,26 @@ pub fn headline(judged: &Judged<'_>) -> String {
         (Trouble::Starved, InTheWay::Likely(_)) => {
             format!("{who} {is} starved, most likely by {} on {cpu}", by.unwrap_or_default())
         }
-        (Trouble::CpuHeld, InTheWay::Several(_)) if judged.cell.finding == "cpu-stopped" => {
-            format!("{} hung together: the machine stood still, or something that all CPUs need", cpus(&judged.cpus()))
+        (_, InTheWay::Shared) if judged.cell.finding == "cpu-stopped" => {
+            format!("{} hung: the machine stood still, or something that all CPUs need", cpus(&judged.cpus()))
         }
+        (_, InTheWay::Shared) => match judged.cpus().as_slice() {
+            [_] => format!("{cpu} hung, as others did in other threads: look for a cause that they share"),
+            all => format!("{} hung, in threads that differ: look for a cause that they share", cpus(all)),
+        },
         (Trouble::Starved, InTheWay::Idle(_)) => format!("{who} did not run although {cpu} was idle"),
         (Trouble::Starved, InTheWay::Several(threads)) => {
             let names: Vec<String> = threads.iter().take(3).map(thread).collect();
-            format!("{who} {does} not get on; {cpu} was seen running {}", names.join(", "))
+            format!("{who} {makes} no progress; {cpu} was seen running {}", names.join(", "))
         }
         (Trouble::CpuHeld | Trouble::Starved, InTheWay::Spins(held)) => {
             let function = held.function.as_deref().unwrap_or("the kernel");
-            format!("{cpu} hangs: {} waits there for another CPU, in {function}", thread(&held.thread))
+            format!("{cpu} hangs: {} waits there for another CPU or a lock, in {function}", thread(&held.thread))
         }
         (Trouble::Starved, InTheWay::Unknown) if !judged.stuck.in_flight.is_empty() => {
-            format!("{who} {does} not get on: {}; the text does not say what ran there", in_flight(judged.stuck))
+            format!("{who} {makes} no progress: {}; the text does not say what ran there", in_flight(judged.stuck))
         }
-        (Trouble::Starved, _) => format!("{who} {does} not get on; the text does not say what ran there"),
+        (Trouble::Starved, _) => format!("{who} {makes} no progress; the text does not say what ran there"),
         (Trouble::SeenRunnable, _) => match by {
             Some(by) => format!("{who}{} waited for {cpu} while {by} ran there", others(judged)),
             None if judged.lasted.is_some() => format!("{who}{} waited for {cpu}", others(judged)),
@@ -108,20 +112,30 @@ pub fn headline(judged: &Judged<'_>) -> String {
         }
         (Trouble::CpuHeld, InTheWay::Several(threads)) => {
             let names: Vec<String> = threads.iter().take(3).map(thread).collect();
-            match judged.cpus().as_slice() {
-                [_] => format!("Kernel code holds {cpu}: seen there were {}", names.join(", ")),
-                all => format!("{} hung, in threads that differ: look for a cause that they share", cpus(all)),
-            }
+            format!("Kernel code holds {cpu}: seen there were {}", names.join(", "))
         }
         (Trouble::CpuHeld, InTheWay::Unknown) => match judged.stuck.sign {
             Sign::SlowWork => {
                 format!("The work item {} keeps its CPU for long", judged.stuck.detail.as_deref().unwrap_or("?"))
             }
+            Sign::RcuStall if judged.stuck.detail.is_some() => {
+                let reader = judged.stuck.detail.as_deref().unwrap_or_default();
+                format!("RCU waits for {reader}, which was preempted where it reads")
+            }
             Sign::RcuStall if judged.cpus().is_empty() => {
-                "RCU waits for a thread that was preempted; the text does not name it".to_owned()
+                "RCU waits for a CPU or a thread that the text does not name".to_owned()
             }
             _ => format!("Kernel code holds {}; the text does not say in which thread", cpus(&judged.cpus())),
         },
+        (Trouble::UserHeld, _) => match by {
+            Some(by) => {
+                format!("{cpu} did not run its watchdog, though {by} was in its own code: look at the hypervisor")
+            }
+            None => format!("{cpu} did not run its watchdog"),
+        },
+        (Trouble::TimerLate, _) if judged.stuck.is_quiescent => {
+            format!("RCU waited for {cpu}, which was idle or in a program: its report was late")
+        }
         (Trouble::TimerLate, _) => match &judged.stuck.who {
             Waiting::Softirq(name) => format!("softirq {name} was still pending when a CPU went idle"),
             _ => match by {
@@ -142,7 +156,10 @@ pub fn headline(judged: &Judged<'_>) -> String {
         (Trouble::RealTimeLimit, _) => "Real-time threads used up their limit of CPU time".to_owned(),
         (Trouble::Deadline, _) => "A deadline task fell behind its periods".to_owned(),
         (Trouble::InterruptLoad, _) => {
-            format!("Interrupts took {cpu}: {}", judged.stuck.interrupts.as_deref().unwrap_or_default())
+            format!(
+                "Interrupts took {cpu}: {}",
+                judged.stuck.interrupts.as_ref().map_or("", |share| share.words.as_str())
+            )
         }
         (Trouble::Machine, _) if judged.stuck.sign == Sign::Steal => {
             format!("The hypervisor took {} of the CPUs' time", judged.stuck.detail.as_deref().unwrap_or_default())
@@ -223,8 +240,7 @@ pub fn why(judged: &Judged<'_>) -> Option<String> {
     let rule = judged.cell.rule;
     let text = match (judged.trouble, &judged.way) {
         (Trouble::Starved, InTheWay::Proved(_) | InTheWay::Likely(_)) if rule == Rule::Unranked => {
-            "the text does not say which policy and priority it has: add `ps -eLo pid,tid,cls,rtprio,ni,psr,stat,pcpu,comm`"
-                .to_owned()
+            "not known: the text has no policy and no priority of it".to_owned()
         }
         (Trouble::Starved, InTheWay::Proved(_) | InTheWay::Likely(_)) => {
             format!("{} (rule: {rule})", rule.meaning())
@@ -239,11 +255,21 @@ pub fn why(judged: &Judged<'_>) -> Option<String> {
         (Trouble::TimerLate, _) => {
             "the thread sleeps until a timer; interrupts were off there, or the virtual CPU was not run".to_owned()
         }
-        (Trouble::Blocked, _) => "a blocked thread does not compete for a CPU; no weight or priority helps it".to_owned(),
+        (Trouble::Blocked, _) => match awaited(&judged.stuck.works) {
+            Some(Awaited::Worker | Awaited::Rcu) => {
+                "what it waits for may be starved itself: the log does not say; a recording does".to_owned()
+            }
+            Some(Awaited::Device | Awaited::Journal) => {
+                "the device, or the kworker that completes its requests, is late: a recording tells which".to_owned()
+            }
+            _ => "a blocked thread does not compete for a CPU; no weight or priority of its own helps it".to_owned(),
+        },
         (Trouble::BpfScheduler, _) if rule == Rule::Class => {
             "real-time threads run before the BPF scheduler's threads".to_owned()
         }
-        (Trouble::BpfScheduler, _) => "the BPF scheduler, not the kernel's own, decides when its threads run".to_owned(),
+        (Trouble::BpfScheduler, _) => {
+            "the BPF scheduler, not the kernel's own, decides when its threads run".to_owned()
+        }
         (Trouble::RealTimeLimit, _) => {
             "they ran for 95 % of a second; the kernel then let normal threads run (said once a boot)".to_owned()
         }
@@ -405,10 +431,13 @@ type Advice = (&'static str, String, &'static str);
 /// What to do.
 pub fn remedies(judged: &Judged<'_>) -> Vec<Advice> {
     let cpu = judged.cpu.map_or_else(|| "that CPU".to_owned(), |cpu| format!("CPU {cpu}"));
-    let Some(by) = judged.held().map(|held| thread(&held.thread)) else { return Vec::new() };
+    let Some(held) = judged.held() else { return Vec::new() };
+    let by = thread(&held.thread);
+    // A kernel thread cannot be moved, and stays for what it was given to do.
+    let is_kernel = KernelThread::of(&held.thread.comm.as_str().into()).is_some() && held.policy != Some(Policy::Rt);
     match (judged.trouble, judged.cell.rule) {
         (Trouble::Starved | Trouble::BpfScheduler, Rule::Class) => vec![
-            ("move-intruder", format!("Keep {by} off {cpu}"), "Its new CPUs get its load"),
+            ("move-intruder", format!("Keep {by} off {cpu}"), "Its load moves to other CPUs"),
             (
                 "intruder-to-fair",
                 format!("Take {by} out of the real-time class"),
@@ -418,7 +447,7 @@ pub fn remedies(judged: &Judged<'_>) -> Vec<Advice> {
         (Trouble::Starved, _) => vec![(
             "move-occupant",
             format!("Keep {by} off {cpu}, or keep the kernel's work off {cpu}"),
-            "Its new CPUs get its load",
+            "Its load moves to other CPUs",
         )],
         (Trouble::CpuHeld | Trouble::TimerLate, _) => {
             vec![(

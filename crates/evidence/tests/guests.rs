@@ -1,20 +1,20 @@
 //! Kernel logs of guests that hang in a known way: `testdata/logs`, with what the guest's own recording says.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use unstarve_diagnose::report::Report;
-use unstarve_evidence::{Facts, explain, scan};
+use unstarve_evidence::{Limits, explain, gather};
 
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/logs")
 }
 
 fn explained(name: &str) -> Report {
-    let mut facts = Facts::default();
-    let file = File::open(directory().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let source = scan(file, name, 0, &mut facts).expect("readable");
-    explain(&facts, &[source])
+    let gathered =
+        gather(&[directory().join(name)], Limits::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let [host] = gathered.hosts.as_slice() else { panic!("{name}: {} hosts", gathered.hosts.len()) };
+    explain(&host.facts, &host.sources)
 }
 
 /// A row of `labels.tsv`.

@@ -109,7 +109,7 @@ impl Section for Task {
             file_name: Arc::clone(&spot.file),
             line: spot.line,
         });
-        let at = Moment { file: self.file, boot: 0, line: spot.line, uptime: None };
+        let at = Moment::of_line(self.file, spot.line);
         facts.waited(std::mem::take(&mut self.waited), spot, at);
     }
 }
@@ -151,7 +151,7 @@ impl Section for Stat {
     fn line(&mut self, text: &str, spot: &Spot, facts: &mut Facts) -> Took {
         let Some((cpu, percent)) = stolen(text) else { return Took::End };
         if cpu.is_none() && percent >= MIN_STEAL {
-            let at = Moment { file: self.file, boot: 0, line: spot.line, uptime: None };
+            let at = Moment::of_line(self.file, spot.line);
             let mut stuck = Stuck::new(Sign::Steal, Waiting::Nobody, Vec::new(), Lasted::Unknown, spot.clone(), at);
             stuck.detail = Some(format!("{percent:.0} %"));
             facts.stuck(stuck);
@@ -235,7 +235,7 @@ impl Section for Group {
 
     fn finish(&mut self, facts: &mut Facts) {
         let Some(spot) = self.spot.take().filter(|_| self.throttled > 0) else { return };
-        let at = Moment { file: self.file, boot: 0, line: spot.line, uptime: None };
+        let at = Moment::of_line(self.file, spot.line);
         let group = group(self.path.as_deref().unwrap_or(&spot.file));
         let mut stuck = Stuck::new(Sign::GroupThrottled, Waiting::Nobody, Vec::new(), Lasted::Unknown, spot, at);
         let total = self.nanoseconds.map(|ns| format!(", {} in all", unstarve_model::Nanos(ns))).unwrap_or_default();

@@ -108,7 +108,7 @@ impl Section for Histogram {
 
     fn finish(&mut self, facts: &mut Facts) {
         let Some((low, count, spot)) = self.longest.take().filter(|(low, ..)| low.0 >= 1_000_000) else { return };
-        let at = Moment { file: self.file, boot: 0, line: spot.line, uptime: None };
+        let at = Moment::of_line(self.file, spot.line);
         let mut stuck = Stuck::new(Sign::SeenWaiting, Waiting::Nobody, Vec::new(), Lasted::AtLeast(low), spot, at);
         stuck.count = count;
         facts.stuck(stuck);

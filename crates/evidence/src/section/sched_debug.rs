@@ -63,6 +63,31 @@ fn queue(text: &str) -> Option<(u32, String)> {
     Some((cpu.parse().ok().filter(|cpu| *cpu < CpuId::LIMIT)?, group.trim_end_matches('/').to_owned()))
 }
 
+/// Name, id and the numbers behind, by the columns of the kernel (`print_task` in kernel/sched/debug.c): a name may have blanks and
+/// numbers in it.
+fn fixed_columns(text: &str) -> Option<(&str, u32, &str)> {
+    const NAME: std::ops::Range<usize> = 3..18;
+    let (name, rest) = (text.get(NAME)?, text.get(NAME.end..)?);
+    let marks = text.as_bytes();
+    if !matches!(marks[0], b' ' | b'>') || !marks[1].is_ascii_uppercase() || marks[2] != b' ' {
+        return None;
+    }
+    let rest = rest.strip_prefix(' ')?.trim_start();
+    let (pid, numbers) = rest.split_once(' ')?;
+    Some((name.trim(), pid.parse().ok()?, numbers)).filter(|(name, ..)| !name.is_empty())
+}
+
+/// The same where blanks were lost on the way, or the kernel has other columns.
+fn in_words(rest: &str) -> Option<(&str, u32, &str)> {
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let is_number = |word: &&str| word.contains('.') && word.trim_start_matches('-').parse::<f64>().is_ok();
+    let first = words.iter().position(is_number)?;
+    let id = *words.get(first.checked_sub(1)?)?;
+    let at = |word: &str| word.as_ptr().addr() - rest.as_ptr().addr();
+    let comm = rest.get(..at(id))?.trim();
+    Some((comm, id.parse().ok()?, rest.get(at(words[first])..)?)).filter(|(comm, ..)| !comm.is_empty())
+}
+
 /// Lines of something else before the dump counts as over: messages of the kernel may stand in between.
 const MAX_MISSES: u32 = 40;
 
@@ -99,7 +124,8 @@ impl Section for SchedDebug {
         let words: Vec<&str> = trimmed.split_whitespace().collect();
         if let Some(id) = words.iter().position(|word| *word == "PID").filter(|_| words.contains(&"task")) {
             self.marks_current = words.first() != Some(&"S");
-            self.prio = words[id + 1..].iter().position(|word| *word == "prio");
+            let numbers = words[id + 1..].iter().filter(|word| **word != "eligible");
+            self.prio = numbers.into_iter().position(|word| *word == "prio");
             return Took::Line;
         }
         if let Some(task) = self.task(text, spot) {
@@ -119,7 +145,7 @@ impl Section for SchedDebug {
 impl SchedDebug {
     /// Real-time threads of the root or of a group used up their limit.
     fn throttled(&self, spot: &Spot, facts: &mut Facts) {
-        let at = Moment { file: self.file, boot: 0, line: spot.line, uptime: None };
+        let at = Moment::of_line(self.file, spot.line);
         let sign = if self.group.is_empty() { Sign::RealTimeLimit } else { Sign::GroupThrottled };
         let mut stuck = Stuck::new(sign, Waiting::Nobody, vec![self.cpu], Lasted::Unknown, spot.clone(), at);
         stuck.detail = (!self.group.is_empty()).then(|| format!("real-time threads in the cgroup {}", self.group));
@@ -132,14 +158,13 @@ impl SchedDebug {
         let (state, rest) = rest.split_once(char::is_whitespace)?;
         let has_state = state.len() == 1 && state.starts_with(|c: char| c.is_ascii_uppercase());
         let rest = if has_state { rest } else { text };
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        let is_number = |word: &&str| word.contains('.') && word.trim_start_matches('-').parse::<f64>().is_ok();
-        let first = words.iter().position(is_number)?;
-        let pid = words.get(first.checked_sub(1)?)?.parse().ok()?;
-        let comm = words[..first - 1].join(" ");
-        let prio = self.prio.and_then(|place| words.get(first + place)?.parse().ok());
-        (!comm.is_empty()).then(|| Task {
-            thread: Thread { comm, pid: Some(pid) },
+        // Beside the numbers there is a letter where the thread may run (6.6), and one where it has a slice of its own (6.12).
+        let is_letter = |word: &&str| word.len() == 1 && word.starts_with(|c: char| c.is_ascii_uppercase());
+        let (comm, pid, numbers) = fixed_columns(text).or_else(|| in_words(rest))?;
+        let words: Vec<&str> = numbers.split_whitespace().filter(|word| !is_letter(word)).collect();
+        let prio = self.prio.and_then(|place| words.get(place)?.parse().ok());
+        Some(Task {
+            thread: Thread { comm: comm.to_owned(), pid: Some(pid) },
             is_current: mark || self.current == Some(pid) || self.marks_current && has_state,
             is_runnable: !self.marks_current && has_state && state == "R",
             prio,
@@ -148,7 +173,7 @@ impl SchedDebug {
     }
 
     fn flush(&mut self, facts: &mut Facts) {
-        let at = |line| Moment { file: self.file, boot: 0, line, uptime: None };
+        let at = |line| Moment::of_line(self.file, line);
         let tasks = std::mem::take(&mut self.tasks);
         let cpu = self.cpu;
         let current = tasks.iter().find(|task| task.is_current);

@@ -62,11 +62,11 @@ impl Worst {
         facts.left_out += waits.len().saturating_sub(MAX_WAITS) as u64;
         waits.truncate(MAX_WAITS);
         for (wait, spot, count) in waits {
-            let at = Moment { file, boot: 0, line: spot.line, uptime: None };
+            let at = Moment::of_line(file, spot.line);
             let lasted = Lasted::AtLeast(wait.length);
             let mut stuck =
                 Stuck::new(sign, Waiting::Thread(wait.thread), wait.cpu.into_iter().collect(), lasted, spot, at);
-            stuck.holder = wait.holder.map(|thread| Holder { thread, is_certain: true, policy: None });
+            stuck.holder = wait.holder.map(|thread| Holder { thread, is_certain: true });
             stuck.count = count;
             facts.stuck(stuck);
         }
