@@ -356,8 +356,7 @@ impl KernelLog {
     }
 
     fn how(&self, cpu: u32, line: u64) -> How {
-        let is_asked =
-            self.asked.iter().any(|(asked, at)| *asked == cpu && (*at..=at + SAMPLED_WITHIN).contains(&line));
+        let is_asked = self.asked.iter().any(|(asked, at)| *asked == cpu && at.abs_diff(line) <= SAMPLED_WITHIN);
         if is_asked { How::Sampled } else { How::Printed }
     }
 

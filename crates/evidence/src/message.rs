@@ -142,8 +142,8 @@ const ROWS: &[Row] = &[
         make: |_| Some(Message::StalledWorkers),
     },
     Row {
-        triggers: &["hogged CPU for >"],
-        pattern: r"(?<function>[\w.]+)(?: \[\w+\])? hogged CPU for >(?<us>\d+)us",
+        triggers: &["hogged CPU", "workqueue: "],
+        pattern: r"(?<function>[\w.]+)(?: \[\w+\])? hogged CPU for >?(?<us>\d+)us",
         make: |found| {
             let limit = Nanos(number::<u64>(found, "us")?.saturating_mul(1_000));
             Some(Message::SlowWork { function: text(found, "function"), limit })
@@ -489,6 +489,7 @@ static PATTERNS: LazyLock<Vec<Regex>> =
 
 /// The message of a line, without the logger's columns.
 pub fn parse(text: &str) -> Option<Message> {
+    let text = text.trim_start();
     SET.matches(text).iter().find_map(|index| (ROWS[index].make)(&PATTERNS[index].captures(text)?))
 }
 

@@ -444,6 +444,11 @@ pub fn remedies(judged: &Judged<'_>) -> Vec<Advice> {
                 "Its own latency then depends on the load",
             ),
         ],
+        (Trouble::Starved, _) if is_kernel => vec![(
+            "update-kernel",
+            format!("Report the kernel code that {by} was in, or update the kernel or its driver"),
+            "",
+        )],
         (Trouble::Starved, _) => vec![(
             "move-occupant",
             format!("Keep {by} off {cpu}, or keep the kernel's work off {cpu}"),

@@ -74,7 +74,8 @@ fn a_wrapped_quoted_or_escaped_log_proves_the_same() {
 
 #[test]
 fn a_reversed_log_proves_the_same() {
-    for (name, log) in logs() {
+    // Of a log of few seconds, with times of seconds, nothing shows the order.
+    for (name, log) in logs().into_iter().filter(|(name, _)| !name.contains("ctime")) {
         let mut lines: Vec<&str> = log.lines().collect();
         lines.reverse();
         assert_eq!(proved(&lines.join("\n")), proved(&log), "{name}");
