@@ -1,14 +1,14 @@
-//! Text that is no recording: kernel logs, lists of threads, dumps. Each is searched for what proves that a thread is starved.
+//! Text that is no recording: kernel logs, lists of threads, dumps, output of tools, and bundles of these. Each is searched for what
+//! proves that a thread is starved.
 
-use std::fs::File;
-use std::io::Read;
+use std::fs::Metadata;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use thiserror::Error;
-use unstarve_diagnose::report::{Report, Severity, Verdict};
+use unstarve_diagnose::report::{OtherHost, Report, Severity, Verdict};
 use unstarve_diagnose::{Driven, Explained};
-use unstarve_evidence::{Facts, Source, explain, has_trigger, scan};
+use unstarve_evidence::{Gathered, Limits, explain, gather, gather_input, has_trigger};
 use unstarve_html::{Collector, Trace};
 use unstarve_model::{CpuId, CpuSet, Tid};
 use unstarve_readers::Input;
@@ -16,53 +16,86 @@ use unstarve_timeline::{Selection, TaskPattern};
 
 use crate::advice::for_a_second_file;
 
-/// What files of one host prove together.
+/// What files, directories and archives of one ticket prove together.
 pub fn of_files(paths: &[PathBuf]) -> Result<Report> {
     let names: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
     let advice = |second: &str| for_a_second_file(&names[0], second).unwrap_or_default();
-    if let Some(missing) = paths.iter().skip(1).find(|path| !path.exists()) {
-        bail!("{}: no such file; {}", missing.display(), advice(&missing.to_string_lossy()));
+    for (path, name) in paths.iter().zip(&names) {
+        match path.metadata() {
+            Err(_) if paths.len() > 1 && path != &paths[0] => bail!("{name}: no such file; {}", advice(name)),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
+            Ok(found) if is_readable_at_once(&found) => {}
+            Ok(_) => {
+                bail!("{name}: is a pipe or a device; expected a file or a directory. Of a pipe: unstarve explain -")
+            }
+        }
     }
-    let (mut facts, mut sources) = (Facts::default(), Vec::new());
-    for path in paths {
-        add(path, &mut facts, &mut sources).map_err(|error| match error.downcast_ref() {
-            Some(NotText(_)) => anyhow!("{error}; {}", advice(&names[1])),
-            None => error,
-        })?;
+    let gathered = gather(paths, Limits::default())?;
+    let is_recording = |name: &str| gathered.recordings.iter().any(|found| found.name == name && !found.has_evidence);
+    if let Some(recording) = names.iter().find(|name| is_recording(name)) {
+        match names.len() {
+            1 => bail!("{recording}: is a recording and no text"),
+            _ => bail!("{recording}: is a recording, and is explained by itself; {}", advice(&names[1])),
+        }
     }
-    Ok(explain(&facts, &sources))
+    of_hosts(gathered).ok_or_else(|| anyhow!("nothing in {} says anything about threads and CPUs", names.join(", ")))
 }
 
-/// A file that is no text.
-#[derive(Debug, Error)]
-#[error("{0}: is no text; several files are one answer only if all are logs or lists of threads")]
-struct NotText(String);
-
-/// What one file proves; nothing if it is no text, or if no line of it is evidence.
+/// What one file, directory or archive proves; nothing if no line of it is evidence.
 pub fn of_file(path: &Path) -> Option<Report> {
     // A pipe that was read cannot be read again.
-    if !path.metadata().is_ok_and(|found| found.is_file()) {
+    if !path.metadata().is_ok_and(|found| is_readable_at_once(&found)) {
         return None;
     }
-    let (mut facts, mut sources) = (Facts::default(), Vec::new());
-    add(path, &mut facts, &mut sources).ok()?;
-    (!facts.is_empty()).then(|| explain(&facts, &sources))
+    of_hosts(gather(&[path.to_owned()], Limits::default()).ok()?)
 }
 
-/// What a stream proves whose beginning shows evidence.
-pub fn of_stream(input: Input) -> Result<Report> {
-    let (mut facts, name) = (Facts::default(), input.name().to_owned());
-    let source = scan(input.into_stream(), &name, 0, &mut facts)?;
-    Ok(explain(&facts, &[source]))
+/// What a text proves.
+pub fn of_input(input: Input) -> Option<Report> {
+    of_hosts(gather_input(input, Limits::default()))
 }
+
+fn is_readable_at_once(found: &Metadata) -> bool {
+    let kind = found.file_type();
+    !(kind.is_fifo() || kind.is_socket() || kind.is_char_device() || kind.is_block_device())
+}
+
+/// The report on the host that is worst off, with the verdicts on the others.
+fn of_hosts(gathered: Gathered) -> Option<Report> {
+    let hosts = gathered.hosts.iter().filter(|host| !host.facts.is_empty());
+    let mut reports: Vec<Report> = hosts
+        .map(|host| {
+            let mut report = explain(&host.facts, &host.sources);
+            report.trace.host = host.name.clone().or(report.trace.host);
+            report
+        })
+        .collect();
+    reports.sort_by_key(|report| std::cmp::Reverse(report.verdict.severity));
+    let mut reports = reports.into_iter();
+    let mut worst = reports.next()?;
+    worst.losses.extend(gathered.losses);
+    let found = gathered.recordings.iter().take(MAX_LISTED);
+    worst.losses.extend(found.map(|found| format!("{} is a recording, which is explained by itself", found.name)));
+    if let Some(evidence) = &mut worst.evidence {
+        let other = |report: Report| OtherHost { host: report.trace.host.unwrap_or_default(), verdict: report.verdict };
+        evidence.others = reports.map(other).collect();
+    }
+    Some(worst)
+}
+
+/// Recordings of a bundle that are named.
+const MAX_LISTED: usize = 8;
 
 /// Leaves the findings about the selected threads and CPUs.
 pub fn select(report: &mut Report, selection: &Selection) -> Result<()> {
     if selection.from.is_some() || selection.to.is_some() {
         bail!("--from and --to need a recording; of logs and lists, --task and --cpu select findings");
     }
+    if selection.tasks.is_empty() && selection.cpus.is_none() {
+        return Ok(());
+    }
     let is_task = |comm: &str, tids: &[u32]| {
-        let tids = if tids.is_empty() { &[0][..] } else { tids };
+        let tids = if tids.is_empty() { &[u32::MAX][..] } else { tids };
         let matches = |pattern: &TaskPattern| tids.iter().any(|tid| pattern.matches(&comm.into(), Tid(*tid)));
         selection.tasks.iter().any(matches)
     };
@@ -75,9 +108,6 @@ pub fn select(report: &mut Report, selection: &Selection) -> Result<()> {
         selection.cpus.as_ref().is_none_or(on_cpu) && (selection.tasks.is_empty() || of_task())
     });
     let worst = report.findings.first().filter(|worst| worst.severity > Severity::Info);
-    if selection.tasks.is_empty() && selection.cpus.is_none() {
-        return Ok(());
-    }
     report.verdict = match worst {
         Some(worst) => Verdict { severity: Some(worst.severity), text: worst.sentence.clone() },
         None => {
@@ -92,28 +122,7 @@ pub fn page_trace(name: String, report: Report) -> Trace {
     Trace::new(name, Explained { report, driven: Driven::nothing() }, Collector::default())
 }
 
-/// Whether the beginning of a stream shows evidence, and no events.
-pub fn begins_like_evidence(prefix: &[u8]) -> bool {
+/// Whether the beginning of a stream is text that may be evidence.
+pub fn may_be_evidence(prefix: &[u8]) -> bool {
     !prefix.contains(&0) && has_trigger(prefix)
-}
-
-fn add(path: &Path, facts: &mut Facts, sources: &mut Vec<Source>) -> Result<()> {
-    let name = path.display().to_string();
-    let mut file = File::open(path).with_context(|| format!("cannot read {name}"))?;
-    let mut beginning = Vec::new();
-    file.by_ref().take(BEGINNING).read_to_end(&mut beginning).with_context(|| format!("cannot read {name}"))?;
-    if beginning.contains(&0) {
-        return Err(NotText(name).into());
-    }
-    let place = sources.len() as u32;
-    sources.push(scan(beginning.chain(file), &short(path), place, facts)?);
-    Ok(())
-}
-
-/// Enough to see that a file is no text.
-const BEGINNING: u64 = 32 << 10;
-
-/// The name to quote lines by: without directories.
-fn short(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

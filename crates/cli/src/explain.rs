@@ -97,6 +97,9 @@ enum ToExplain {
 impl ToExplain {
     fn of(files: Vec<PathBuf>) -> Result<ToExplain> {
         match <[PathBuf; 1]>::try_from(files) {
+            Ok([directory]) if directory.is_dir() && unstarve_readers::foreign::directory(&directory).is_none() => {
+                Ok(ToExplain::Texts(vec![directory]))
+            }
             Ok([file]) => Ok(ToExplain::Recording(Recording::new(file)?)),
             Err(files) if files.is_empty() => Ok(ToExplain::Example),
             Err(files) => Ok(ToExplain::Texts(files)),
@@ -185,18 +188,28 @@ fn read(args: &Explain) -> Result<Report> {
         ToExplain::Texts(files) => evidence::of_files(files),
         ToExplain::Recording(recording) => {
             if let Some(stream) = recording.stream()? {
-                if evidence::begins_like_evidence(stream.prefix()) {
-                    return evidence::of_stream(stream);
+                if !evidence::may_be_evidence(stream.prefix()) {
+                    return recorded(unstarve_readers::open::open_input(stream)?, &recording.name(), args);
                 }
-                return recorded(unstarve_readers::open::open_input(stream)?, &recording.name(), args);
+                // Read twice: as a recording, and as evidence.
+                let kept = stream.into_positioned().context("cannot keep standard input")?;
+                let source = unstarve_readers::open::open_input(kept.again()?).map_err(anyhow::Error::from);
+                let report = source.and_then(|source| recorded(source, &recording.name(), args));
+                return if_little(report, || evidence::of_input(kept.again().ok()?));
             }
             let report = recording.open().and_then(|source| recorded(source, &recording.name(), args));
-            let says_little = |report: &Report| report.trace.too_little.is_some() && report.verdict.severity.is_none();
-            match report {
-                Ok(report) if !says_little(&report) => Ok(report),
-                report => recording.file().and_then(evidence::of_file).map_or(report, Ok),
-            }
+            if_little(report, || evidence::of_file(recording.file()?))
         }
+    }
+}
+
+/// The report of a recording; where that says little or nothing, what the messages and lists beside the events prove, if they do.
+fn if_little(recorded: Result<Report>, evidence: impl FnOnce() -> Option<Report>) -> Result<Report> {
+    let says_little = |report: &Report| report.trace.too_little.is_some() && report.verdict.severity.is_none();
+    match recorded {
+        Ok(report) if !says_little(&report) => Ok(report),
+        Ok(report) => Ok(evidence().filter(|evidence| !evidence.findings.is_empty()).unwrap_or(report)),
+        Err(error) => evidence().ok_or(error),
     }
 }
 

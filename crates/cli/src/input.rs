@@ -71,11 +71,11 @@ impl Recording {
 
     /// The error for a file that is no recording, with what reads it if something does.
     fn no_recording(&self, error: OpenError) -> anyhow::Error {
-        let is_evidence = matches!(error, OpenError::Unknown { .. }) && evidence::of_file(&self.0).is_some();
-        if !is_evidence {
+        let may_be = matches!(error, OpenError::Unknown { .. } | OpenError::NoMember { .. });
+        if !may_be || evidence::of_file(&self.0).is_none() {
             return error.into();
         }
-        let name = self.name();
+        let name = unstarve_change::quoted_file(&self.name()).unwrap_or_else(|| "FILE".to_owned());
         anyhow!(
             "{name} is a log or a list of threads, and no recording: `unstarve explain {name}` reads it. To make a recording of this \
              machine: sudo unstarve record --for 10s"

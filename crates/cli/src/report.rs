@@ -81,6 +81,16 @@ fn is_name_of_a_page(path: &Path) -> bool {
 
 pub fn run(args: HiArgs) -> Result<ExitCode> {
     let target = Target::open(&args.output)?;
+    // Texts of one ticket are one answer.
+    if args.recordings.len() > 1 && args.recordings.iter().all(|recording| recording.open().is_err()) {
+        let files: Vec<PathBuf> =
+            args.recordings.iter().filter_map(|recording| recording.file()).map(Path::to_owned).collect();
+        let mut report = evidence::of_files(&files)?;
+        evidence::select(&mut report, &args.selection)?;
+        let name = args.recordings.iter().map(Recording::short_name).collect::<Vec<_>>().join(", ");
+        write(target, &html(vec![evidence::page_trace(name, report)], GENERATOR)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut traces = Vec::with_capacity(args.recordings.len());
     for recording in &args.recordings {
         let short = recording.short_name();
@@ -133,7 +143,10 @@ fn read(recording: &Recording, name: String, selection: &Selection) -> Result<Tr
     let recorded = read_recording(recording, name.clone(), selection);
     let Err(error) = recorded else { return recorded };
     match recording.file().and_then(evidence::of_file) {
-        Some(report) => Ok(evidence::page_trace(name, report)),
+        Some(mut report) => {
+            evidence::select(&mut report, selection)?;
+            Ok(evidence::page_trace(name, report))
+        }
         None => Err(error),
     }
 }

@@ -543,6 +543,7 @@ pub fn report(case: &Case<'_>, facts: &Facts, sources: &[Source]) -> Report {
         evidence: Some(Evidence {
             sources: sources.iter().map(source).collect(),
             next: next::steps(judged.first(), facts),
+            others: Vec::new(),
         }),
     }
 }

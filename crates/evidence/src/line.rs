@@ -50,6 +50,8 @@ pattern!(
 pattern!(PROGRAM = r"^(?:([\w.-]+) )?(?:[a-z0-9]+\.[a-z]+ )?(kernel|[\w./@-]+\[\d+\]):[ ]?");
 // `[   12.345678]`, `[12.3@C1]`, `[T12.3]`.
 pattern!(UPTIME = r"^\[\s*(\d+\.\d+)(?:@\d+|@[A-Z]\d+)?\] ?");
+// `12.345678] `: a stamp of which the beginning was not copied.
+pattern!(CUT_UPTIME = r"^[\d. ]{1,14}\] ");
 // `[Sun Nov 22 18:39:41 2026]` of `dmesg -T`; `[Nov22 18:39]` and `[  +0.001211]` of `dmesg -H`.
 pattern!(
     HUMAN =
@@ -99,6 +101,7 @@ impl Message {
             message.uptime = found[1].parse::<f64>().ok().map(|seconds| Nanos((seconds * 1e9) as u64));
             rest = &rest[found[0].len()..];
         }
+        rest = cut(rest, &CUT_UPTIME);
         rest = cut(rest, &CALLER);
         message.has_columns |= rest.len() < before;
         message.text = rest.to_owned();

@@ -168,6 +168,16 @@ impl Positioned {
         self.cut.as_deref()
     }
 
+    /// All bytes once more, from the first one on. Nothing else may be reading it as a stream.
+    ///
+    /// # Errors
+    /// If its file cannot be opened again.
+    pub fn again(&self) -> io::Result<Input> {
+        let mut file = self.file.try_clone()?;
+        file.rewind()?;
+        Input::from_file(file, self.name.clone())
+    }
+
     /// How many clones share the file.
     #[cfg(test)]
     pub fn clones(&self) -> usize {

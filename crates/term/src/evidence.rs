@@ -36,6 +36,7 @@ pub(crate) fn first_screen(report: &Report, evidence: &Evidence, look: Look) -> 
         part(3, false, &|ink| label(ink, "Cost", &cost(lead))),
         part(0, true, &|ink| fix(ink, lead)),
         part(0, true, &|ink| others_hit(ink, others, report.more_findings, look)),
+        part(1, true, &|ink| other_hosts(ink, evidence, look)),
         part(6, true, &|ink| ink.paragraph("  ", FAINT, &about(report, evidence))),
         part(0, true, &|ink| {
             next(ink, evidence, 1);
@@ -119,6 +120,19 @@ fn others_hit(ink: &mut Ink, others: &[Finding], more: u64, look: Look) {
     let more = more + alarms.len().saturating_sub(MAX_OTHERS) as u64 + remarks.len() as u64;
     if more > 0 {
         ink.line(&[(FAINT, &format!("{} with --full", counted(more, "more finding")))]);
+    }
+}
+
+/// Other hosts of the same bundle, a line each.
+fn other_hosts(ink: &mut Ink, evidence: &Evidence, look: Look) {
+    for other in evidence.others.iter().take(MAX_OTHERS) {
+        let name = if other.host.is_empty() { "a host without a name" } else { &other.host };
+        let text = format!("{name}: {}", other.verdict.text);
+        ink.line(&[(PLAIN, &cut_at_word(&text, look.width()))]);
+    }
+    let more = evidence.others.len().saturating_sub(MAX_OTHERS) as u64;
+    if more > 0 {
+        ink.line(&[(FAINT, &format!("{} with --json", counted(more, "more host")))]);
     }
 }
 

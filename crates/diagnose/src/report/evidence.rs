@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Verdict;
+
 /// The texts of logs and tools, and what would say more.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
@@ -10,6 +12,19 @@ pub struct Evidence {
     pub sources: Vec<EvidenceSource>,
     /// Commands that show what the texts do not, most useful first.
     pub next: Vec<NextStep>,
+    /// Other hosts of the same texts, worst first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherHost>,
+}
+
+/// What the texts prove of another host.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct OtherHost {
+    /// The host; empty where no text names it.
+    pub host: String,
+    /// The answer.
+    pub verdict: Verdict,
 }
 
 /// A text that was read.

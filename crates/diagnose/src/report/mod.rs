@@ -15,7 +15,7 @@ use unstarve_timeline::ActorId;
 
 pub use crate::selected::{Selected, SelectedAs};
 pub use crate::words::place as short_cgroup;
-pub use evidence::{Evidence, EvidenceSource, NextStep};
+pub use evidence::{Evidence, EvidenceSource, NextStep, OtherHost};
 pub use fix::{Boot, Fix};
 pub use ids::{FindingId, RemedyId};
 pub use losses::{Missing, in_words};
