@@ -24,12 +24,12 @@ fn check(case: &AuditInput<'_>) -> Vec<Hit> {
 fn hit(case: &AuditInput<'_>) -> Option<Hit> {
     let scheduler = case.snapshot.ext_scheduler()?;
     let name = scheduler.name.map_or("one whose name is not shown".to_owned(), |name| clean(name).into_owned());
-    let whom = if scheduler.all_tasks { "all ordinary tasks, kernel workers included" } else { "tasks of SCHED_EXT" };
+    let which = if scheduler.all_tasks { "all ordinary tasks, kernel workers included" } else { "tasks of SCHED_EXT" };
     let silent = if scheduler.all_tasks { "; the rules about weights say nothing meanwhile" } else { "" };
     Some(
         Draft::new(RULE.id, Severity::Info, "sched_ext")
-            .says(format!("A BPF scheduler ({name}) schedules {whom}{silent}."))
-            .brief(format!("{name} schedules {whom}"))
+            .says(format!("A BPF scheduler ({name}) schedules {which}{silent}."))
+            .brief(format!("{name} schedules {which}"))
             .because("/sys/kernel/sched_ext/state is enabled")
             .would(
                 "A worker that waits beside an idle CPU, or for long, waits by a rule of that scheduler. Its exit dump (dmesg, \
