@@ -195,7 +195,7 @@ fn consequence(case: &AuditInput<'_>, task: &TaskFacts) -> String {
         format!(" {}", super::rt_on_interrupt_cpu::limit(case))
     } else if loses_count(case) {
         format!(
-            " {} moreover loses count of what tasks are owed while one runs uninterrupted (zero-vruntime): a worker may then wait \
+            " {} moreover loses track of whose turn it is while one task runs uninterrupted (zero-vruntime): a worker may then wait \
              for minutes.",
             case.facts.name()
         )
