@@ -29,7 +29,7 @@ for crate in bpf export facts files host latency load model readers record table
 refuse "a constant needs a name of two words or more, such as MAX_NAME_BYTES (CONTRIBUTING.md, Code)" \
     '^(pub(\([a-z ]+\))? )?(const|static) [A-Z]+:' "${finished[@]}" \
     ':!crates/readers/src/trace_dat/options.rs' ':!crates/readers/src/open.rs' ':!crates/facts/src/tables.rs' \
-    ':!crates/facts/src/bugs.rs' ':!crates/facts/src/knob/mod.rs' ':!crates/tables/src/schema/mod.rs'
+    ':!crates/facts/src/bugs.rs' ':!crates/facts/src/pollers.rs' ':!crates/facts/src/knob/mod.rs' ':!crates/tables/src/schema/mod.rs'
 refuse "say MAX_… or MIN_… and of what" '^ *(pub(\([a-z ]+\))? )?(const|static) (MOST|LEAST|LONGEST|DEEPEST|FEWEST)_' "${finished[@]}"
 refuse "use a word of docs/glossary.md instead" \
     '^ *//.*\b([Tt]old|[Ww]hom|[Ww]hoever|[Aa]new|[Ww]orth the name|passed over|[Mm]ended|[Tt]orn)\b' "${finished[@]}"

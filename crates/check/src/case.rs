@@ -78,6 +78,18 @@ impl<'a> AuditInput<'a> {
         self.snapshot.tasks.iter().filter(|task| task.kernel_thread)
     }
 
+    /// Whether there is a task of this name.
+    pub(crate) fn has_task(&self, name: &str) -> bool {
+        self.snapshot.tasks.iter().any(|task| task.comm == name)
+    }
+
+    /// How many softirqs of a kind a CPU ran in a second since boot, on average.
+    pub(crate) fn softirqs_a_second(&self, kind: &str, cpu: CpuId) -> Option<f64> {
+        let seconds = self.snapshot.uptime_ticks.filter(|&ticks| ticks >= 100)? as f64 / 100.0;
+        let count = self.snapshot.softirqs.as_ref()?.get(kind)?.get(&cpu.0).copied()?;
+        Some(count as f64 / seconds)
+    }
+
     /// Whether one of the watched programs runs; `None` if that was not checked.
     pub(crate) fn runs(&self, program: &str) -> Option<bool> {
         self.snapshot.services.as_ref().map(|services| services.runs(program))
@@ -92,9 +104,19 @@ pub(crate) fn is_above_fair(policy: SchedPolicy) -> bool {
 /// The fraction of one CPU that a task used on average over its life; for a process's first thread with its ended
 /// children, which inherit its policy. `None` if the task is too young.
 pub(crate) fn use_of_cpu(snapshot: &Snapshot, task: &TaskFacts) -> Option<f64> {
-    let age = snapshot.uptime_ticks?.checked_sub(task.start_ticks).filter(|&ticks| ticks >= 20)?;
+    let age = age(snapshot, task)?;
     let children = task.child_ticks.filter(|_| task.tgid.is_none() && task.reset_on_fork != Some(true)).unwrap_or(0);
     Some(task.cpu_ticks?.saturating_add(children) as f64 / age as f64)
+}
+
+/// The same of the task alone, without its children.
+pub(crate) fn own_use_of_cpu(snapshot: &Snapshot, task: &TaskFacts) -> Option<f64> {
+    Some(task.cpu_ticks? as f64 / age(snapshot, task)? as f64)
+}
+
+/// In clock ticks; `None` if it is too young to be judged by its CPU time.
+fn age(snapshot: &Snapshot, task: &TaskFacts) -> Option<u64> {
+    snapshot.uptime_ticks?.checked_sub(task.start_ticks).filter(|&ticks| ticks >= 20)
 }
 
 /// The intersection.

@@ -7,6 +7,7 @@
 
 mod audit;
 mod case;
+mod cpu_mask;
 mod direction;
 mod fix;
 mod hit;

@@ -1,7 +1,7 @@
 //! Read-only input of all findings: the ledger, the world and the host snapshot, with lookups by actor.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use unstarve_facts::{Facts, Snapshot};
+use unstarve_facts::{ExtScheduler, Facts, Poller, Snapshot};
 use unstarve_model::{Comm, CpuId, Loss, Nanos, Policy, Prio, SchedPolicy, Tid, Time, WallClock, clean};
 use unstarve_sched::{KernelThread, Rule};
 use unstarve_timeline::{Actor, ActorId, World};
@@ -244,6 +244,24 @@ impl<'a> Case<'a> {
             Policy::Deadline => Some("deadline".to_owned()),
             _ => prio.nice().filter(|nice| *nice != 0).map(|nice| format!("nice {nice}").replace('-', "−")),
         }
+    }
+
+    /// What is known of a program that polls instead of sleeping, if this is one by its name.
+    pub fn poller(&self, id: ActorId) -> Option<Poller> {
+        let runs =
+            |name: &str| self.snapshot.is_some_and(|snapshot| snapshot.tasks.iter().any(|task| task.comm == name));
+        Poller::of_thread(&self.name(self.mainly(id)), runs)
+    }
+
+    /// The BPF scheduler that decides about all ordinary tasks in place of the fair class, if one was loaded.
+    pub fn bpf_scheduler(&self) -> Option<ExtScheduler<'_>> {
+        self.snapshot?.ext_scheduler().filter(|scheduler| scheduler.all_tasks)
+    }
+
+    /// How long the hypervisor ran others on a CPU during the recording, by the steal time of `/proc/stat`.
+    pub fn stolen(&self, cpu: CpuId) -> Option<Nanos> {
+        let times = self.snapshot?.cpu_times_meanwhile.as_ref()?.get(&cpu.0)?;
+        Some(Nanos::from_millis(times.steal * 10))
     }
 
     /// What a worker executed most.

@@ -6,6 +6,7 @@ use std::io::Cursor;
 
 use unstarve_diagnose::report::{Report, Severity};
 use unstarve_diagnose::{Options, explain};
+use unstarve_model::{Batch, EventSource, Loss, SourceError, TraceInfo};
 use unstarve_readers::{Input, open_input};
 
 /// What shows ticks.
@@ -234,4 +235,46 @@ fn what_another_cpu_lost_makes_no_wait_healthy() {
         "a tick may be missing: {}",
         finding.confidence
     );
+}
+
+/// A recording with another host snapshot.
+struct WithSnapshot {
+    recording: Box<dyn EventSource>,
+    info: TraceInfo,
+}
+
+impl EventSource for WithSnapshot {
+    fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        self.recording.read(batch)
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        self.recording.losses()
+    }
+}
+
+#[test]
+fn steal_that_grew_meanwhile_names_the_hypervisor() {
+    let explained = |steal: u64| {
+        let input = Input::from_stream(Box::new(Cursor::new(PLAIN.text().into_bytes())), "x".into()).unwrap();
+        let json = serde_json::json!({
+            "schema": "unstarve.snapshot/1", "kernel": {}, "tasks": [],
+            "cpu_times_meanwhile": {"0": {"busy": 5, "idle": 300, "steal": 0}, "3": {"busy": 20, "idle": 0, "steal": steal}},
+        });
+        let recording = open_input(input).unwrap();
+        let info = TraceInfo { snapshot: Some(json.to_string()), ..recording.info().clone() };
+        explain(Box::new(WithSnapshot { recording, info }), &Options::default(), |_| {}).unwrap().findings.remove(0)
+    };
+    let finding = explained(290);
+    let evidence = finding.evidence.join("\n");
+    assert!(evidence.contains("the hypervisor did: it took 2.90 s of CPU 3"), "{evidence}");
+    assert_eq!(finding.remedies.iter().map(|remedy| remedy.id.as_str()).collect::<Vec<_>>(), ["ask-hypervisor"]);
+    // Little steal does not explain it.
+    let other = explained(10);
+    assert!(other.evidence.join("\n").contains("what may be"), "{:?}", other.evidence);
+    assert_eq!(other.remedies.iter().map(|remedy| remedy.id.as_str()).collect::<Vec<_>>(), ["find-stopper"]);
 }

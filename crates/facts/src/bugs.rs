@@ -137,6 +137,9 @@ mod tests {
             "6.12.23",
             "6.12.50",
             "6.12.64",
+            "6.12.77",
+            "6.12.78",
+            "6.12.81",
             "6.12.92",
             "6.12.107",
             "6.14.1",
@@ -148,10 +151,16 @@ mod tests {
             "6.18",
             "6.18.2",
             "6.18.3",
+            "6.18.4",
+            "6.18.17",
+            "6.18.22",
             "6.18.39",
             "6.18.44",
             "6.18.45",
+            "6.19.6",
+            "6.19.7",
             "6.19.11",
+            "6.19.12",
             "6.19.14",
             "7.0.0",
             "7.0.9",
@@ -189,11 +198,14 @@ mod tests {
         6.6.110         newidle-cost yield-deadline? idle-slice? rt-push-ipi
         6.6.120         yield-deadline? idle-slice? rt-push-ipi
         6.6.145         yield-deadline? idle-slice?
-        6.12            newidle-cost? yield-deadline? idle-slice? rt-push-ipi? dl-server-cost?
+        6.12            newidle-cost? yield-deadline? idle-slice? rt-push-ipi? dl-server-cost? zero-vruntime? yield-leapfrog?
         6.12.20         yield-deadline idle-slice rt-push-ipi dl-server-cost
         6.12.23         yield-deadline rt-push-ipi dl-server-cost
         6.12.50         newidle-cost yield-deadline rt-push-ipi dl-server-cost
-        6.12.64         rt-push-ipi dl-server-cost
+        6.12.64         rt-push-ipi dl-server-cost zero-vruntime
+        6.12.77         rt-push-ipi dl-server-cost zero-vruntime
+        6.12.78         rt-push-ipi dl-server-cost yield-leapfrog
+        6.12.81         rt-push-ipi dl-server-cost
         6.12.92         rt-push-ipi
         6.12.107        
         6.14.1          reweight-lag yield-deadline idle-slice rt-push-ipi dl-server-cost
@@ -202,13 +214,19 @@ mod tests {
         6.16.2          reweight-lag newidle-cost yield-deadline rt-push-ipi dl-server-cost
         6.17.3          reweight-lag newidle-cost yield-deadline rt-push-ipi
         6.17.13         reweight-lag newidle-cost rt-push-ipi
-        6.18            reweight-lag? newidle-cost? yield-deadline? rt-push-ipi?
+        6.18            reweight-lag? newidle-cost? yield-deadline? rt-push-ipi? zero-vruntime? yield-leapfrog?
         6.18.2          reweight-lag newidle-cost yield-deadline? rt-push-ipi
         6.18.3          reweight-lag yield-deadline? rt-push-ipi
+        6.18.4          reweight-lag yield-deadline? rt-push-ipi zero-vruntime
+        6.18.17         reweight-lag rt-push-ipi yield-leapfrog
+        6.18.22         reweight-lag rt-push-ipi
         6.18.39         reweight-lag
         6.18.44         reweight-lag
         6.18.45         
-        6.19.11         reweight-lag rt-push-ipi
+        6.19.6          reweight-lag rt-push-ipi zero-vruntime
+        6.19.7          reweight-lag rt-push-ipi yield-leapfrog
+        6.19.11         reweight-lag rt-push-ipi yield-leapfrog
+        6.19.12         reweight-lag? rt-push-ipi
         6.19.14         reweight-lag? rt-push-ipi
         7.0.0           reweight-lag rt-push-ipi
         7.0.9           reweight-lag? rt-push-ipi

@@ -154,6 +154,14 @@ impl<'a> Facts<'a> {
         self.has_bug("reweight-lag")
     }
 
+    /// Beside a task that runs uninterrupted the reference of virtual time stands still, so that later the fair class
+    /// may keep a worker waiting. Fixed by a kernel update.
+    ///
+    /// Source: the row `zero-vruntime` of data/bugs.tsv: commit 79f3f9bedd14 (6.19), fixed by b3d99f43c72b (7.0).
+    pub fn vruntime_stands_still(&self) -> Holds {
+        self.has_bug("zero-vruntime")
+    }
+
     /// The setting that controls how easily a woken task preempts the running one; `None` if the version is unknown.
     ///
     /// Source: kernel/sched/fair.c and debug.c of 5.10, 6.1, 6.12 and 7.2; commit 8a99b6833c88 moved the sysctls to

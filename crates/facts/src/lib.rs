@@ -11,6 +11,7 @@ mod bugs;
 mod facts;
 mod knob;
 mod modes;
+mod pollers;
 mod rights;
 mod snapshot;
 mod span;
@@ -27,11 +28,13 @@ pub use knob::{
     undecided_between_kernels,
 };
 pub use modes::{Distribution, PreemptMode};
+pub use pollers::{POLLERS, Poller};
 pub use rights::{effective_rights, hides_addresses};
 pub use snapshot::{
-    Autogroup, Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, DeadlineFacts, Hierarchy,
-    IrqFacts, KernelInfo, Missing, Mount, NetworkFacts, NfsdFacts, Pseudonyms, RunSums, Seen, Services, Snapshot,
-    SnapshotError, TaskFacts, Throttled, View, WATCHED_PROGRAMS, WorkqueueFacts, kept, kernel_thread,
+    Autogroup, Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, CpuTimes, Cpus, DeadlineFacts,
+    EXT_SCHEDULER_FILES, ExtScheduler, Hierarchy, IrqFacts, KernelInfo, Missing, Mount, NetworkFacts, NfsdFacts,
+    Pseudonyms, RunSums, Seen, Services, Snapshot, SnapshotError, TaskFacts, Throttled, View, WATCHED_PROGRAMS,
+    WorkqueueFacts, kept, kernel_thread,
 };
 pub use stat::{Stat, flag};
 pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};

@@ -29,7 +29,34 @@ const WORTH_A_WORD: u32 = 2 * NORMAL;
 const STARVED: f64 = 0.10;
 
 fn check(case: &AuditInput<'_>) -> Vec<Hit> {
-    heavy(case).filter_map(|(group, weight)| hit(case, group, weight)).collect()
+    // Weights are rules of the fair class; a BPF scheduler that has all tasks may ignore them.
+    if case.snapshot.ext_scheduler().is_some_and(|scheduler| scheduler.all_tasks) {
+        return Vec::new();
+    }
+    let seen = heavy(case).filter_map(|(group, weight)| hit(case, group, weight));
+    seen.chain(hidden(case)).collect()
+}
+
+/// In a container with a cgroup namespace of its own, what looks like the root is a group inside a group.
+fn hidden(case: &AuditInput<'_>) -> Option<Hit> {
+    case.snapshot.view.as_ref().filter(|view| view.all_cgroups == Some(false))?;
+    Some(
+        Draft::new(RULE.id, Severity::Info, "private cgroup namespace")
+            .says("Inside a container with a cgroup namespace of its own the weight of the host's top-level group cannot be seen.")
+            .brief("the host's top-level weights cannot be seen from here")
+            .because("paths in /proc/PID/cgroup begin at the container's own group")
+            .would(
+                "Whether that group outweighs kernel workers is decided outside: on a Kubernetes node kubepods has a weight of about 39 \
+                 for each CPU that its pods may request, so from 6 CPUs on it outweighs them two to one.",
+            )
+            .fix(Fix::advice(FixNotes {
+                text: "Look on the node: cat /sys/fs/cgroup/kubepods*/cpu.weight; or run unstarve check there, or with the host's / \
+                       mounted and --root.",
+                risk: "None: it only reads.",
+                valid_on: "cgroup v2; cpu.shares of kubepods in v1",
+            }))
+            .done(),
+    )
 }
 
 /// The top-level groups that outweigh a worker, with their load weights.

@@ -1,6 +1,8 @@
 //! The rules of `check`, one module each: a pure function from a host and the facts about its kernel to hits.
 
 mod autogroup;
+mod bpf_scheduler;
+mod busy_poller;
 mod crowded_pool;
 mod heavy_cgroup;
 mod interrupt_on_pinned_cpu;
@@ -8,10 +10,12 @@ mod knob_drift;
 mod known_bug;
 mod known_change;
 mod preempt_mode;
+mod rt_above_irq_thread;
 mod rt_beside_worker;
 mod rt_inherited;
 mod rt_limit_off;
 mod rt_on_interrupt_cpu;
+mod stolen_time;
 mod throttled_cgroup;
 
 use unstarve_facts::{Holds, Row, Version};
@@ -36,11 +40,13 @@ pub struct Rule {
 }
 
 /// All rules, in the order of the documentation.
-pub const RULES: [Rule; 13] = [
+pub const RULES: [Rule; 17] = [
     rt_on_interrupt_cpu::RULE,
     rt_beside_worker::RULE,
+    rt_above_irq_thread::RULE,
     rt_inherited::RULE,
     heavy_cgroup::RULE,
+    busy_poller::RULE,
     crowded_pool::RULE,
     rt_limit_off::RULE,
     throttled_cgroup::RULE,
@@ -50,6 +56,8 @@ pub const RULES: [Rule; 13] = [
     known_change::RULE,
     autogroup::RULE,
     preempt_mode::RULE,
+    stolen_time::RULE,
+    bpf_scheduler::RULE,
 ];
 
 /// The stable levels of a kernel that have what a row is about, if that depends on its level and the level is not known.

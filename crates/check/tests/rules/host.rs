@@ -10,7 +10,7 @@ use unstarve_facts::{
 use unstarve_model::{CpuId, Nanos, SchedPolicy, Tid};
 
 /// An hour after boot.
-const UPTIME: u64 = 360_000;
+pub const UPTIME: u64 = 360_000;
 
 pub struct Host(pub Snapshot);
 

@@ -1,10 +1,12 @@
 //! Each rule on a host where it fires, on one where it nearly does, and on a healthy one.
 
 mod agreement;
+mod busy_pollers;
 mod cases;
 mod commands;
 mod damage;
 mod host;
+mod host_kinds;
 mod outputs;
 mod upgrade;
 

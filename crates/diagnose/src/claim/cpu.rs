@@ -38,4 +38,6 @@ pub(crate) enum CpuClaim {
     Interrupt { what: Actors, count: u64, cpu: CpuId, total: Nanos, share: Share, longest: Nanos },
     TicksStopped,
     StopCauses,
+    // What a hypervisor took of the CPU during the recording.
+    Stolen { cpu: CpuId, time: Nanos },
 }

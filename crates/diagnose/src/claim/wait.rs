@@ -40,6 +40,10 @@ pub(crate) enum WaitClaim {
     IsNice,
     // Unfinished at the end of the recording: of its CPU, where `proved` is less than `possible`.
     StillWaiting { who: Kind, cpu: CpuId, proved: Nanos, possible: Nanos, holder: Actors },
+    // It polls instead of sleeping: `SPDK reactor`.
+    Polls { who: Actors, what: &'static str },
+    // A scheduler of sched_ext decided about ordinary tasks; its name, if the kernel shows it.
+    BpfScheduler(Option<String>),
     // Runnable when the recording began and when it ended, and never ran.
     SeenThroughout(Vec<String>),
     // Without any event; may have been asleep.
@@ -57,6 +61,18 @@ pub(crate) enum Alike {
 }
 
 impl WaitClaim {
+    /// If the occupant is known to poll.
+    pub fn polls(case: &Case<'_>, occupant: ActorId) -> Option<Claim> {
+        let what = case.poller(occupant)?.what();
+        Some(WaitClaim::Polls { who: Actors::of(case, [occupant]), what }.into())
+    }
+
+    /// If a BPF scheduler was loaded.
+    pub fn bpf_scheduler(case: &Case<'_>) -> Option<Claim> {
+        let name = case.bpf_scheduler()?.name.map(|name| unstarve_model::clean(name).into_owned());
+        Some(WaitClaim::BpfScheduler(name).into())
+    }
+
     /// `None` if there are no others.
     pub fn also(case: &Case<'_>, alike: Alike, others: impl IntoIterator<Item = ActorId>) -> Option<Claim> {
         let who = Actors::of(case, others);

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use unstarve_model::{EventType, Nanos};
+use unstarve_model::{CpuId, EventType, Nanos};
 use unstarve_timeline::ActorId;
 
 use super::FindingKind;
@@ -46,13 +46,22 @@ fn halted(case: &Case<'_>, victim: ActorId) -> Option<Halted> {
     Some(Halted { victim, longest, lost, severity })
 }
 
+/// Whether a hypervisor had the CPU: it took at least half of what the victim lost, on one of the CPUs where that waited.
+fn stolen(case: &Case<'_>, worst: &Halted) -> Option<CpuClaim> {
+    let waited_on = &case.ledger.account(worst.victim)?.cpus;
+    let cpus = (0..case.world.cpus).map(CpuId).filter(|cpu| waited_on.contains(*cpu));
+    let (time, cpu) = cpus.filter_map(|cpu| Some((case.stolen(cpu)?, cpu))).max()?;
+    (time >= Nanos(worst.lost.0 / 2)).then_some(CpuClaim::Stolen { cpu, time })
+}
+
 fn find(case: &Case<'_>) -> Option<Finding> {
     let mut all: Vec<Halted> = case.victims().filter_map(|(victim, _)| halted(case, victim)).collect();
     all.sort_by_key(|halted| Reverse((halted.severity, halted.longest, Reverse(halted.victim))));
     let (worst, others) = all.split_first()?;
+    let stolen = stolen(case, worst);
     let mut evidence = vec![
         CpuClaim::TicksStopped.into(),
-        CpuClaim::StopCauses.into(),
+        stolen.clone().unwrap_or(CpuClaim::StopCauses).into(),
         WaitClaim::ShareOfRecording(case.share(worst.lost)).into(),
     ];
     evidence.extend(WaitClaim::also(case, Alike::WaitedForCpu, others.iter().map(|other| other.victim)));
@@ -62,8 +71,8 @@ fn find(case: &Case<'_>) -> Option<Finding> {
         victims: vec![worst.victim],
         evidence,
         also_paid: others.iter().map(|other| payer_row(case, other.victim, other.lost)).collect(),
-        remedies: remedy::against_stopped_cpu(),
-        ..Draft::new(KIND, worst.severity, 0.8, headline)
+        remedies: remedy::against_stopped_cpu(stolen.is_some()),
+        ..Draft::new(KIND, worst.severity, if stolen.is_some() { 0.95 } else { 0.8 }, headline)
     };
     Some(draft.finish(case, is_stop))
 }

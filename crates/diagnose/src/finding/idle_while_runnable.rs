@@ -8,7 +8,7 @@ use unstarve_timeline::ActorId;
 
 use super::FindingKind;
 use crate::case::{Blame, Case};
-use crate::claim::{CpuClaim, CpuHeadline, Kind, Share};
+use crate::claim::{Claim, CpuClaim, CpuHeadline, Kind, Share, WaitClaim};
 use crate::draft::Draft;
 use crate::ledger::{Account, TICK};
 use crate::remedy;
@@ -70,7 +70,10 @@ fn beside_its_own(case: &Case<'_>) -> Option<Finding> {
     let headline = CpuHeadline::OwnIdle { who: Kind::of(case, &[victim]), longest, lost };
     let draft = Draft {
         victims: vec![victim],
-        evidence: vec![CpuClaim::IdleExitIsShort.into(), CpuClaim::IdleCauses.into()],
+        evidence: [CpuClaim::IdleExitIsShort.into()]
+            .into_iter()
+            .chain([WaitClaim::bpf_scheduler(case).unwrap_or_else(|| CpuClaim::IdleCauses.into())])
+            .collect(),
         period: crate::draft::period(case, &[victim]),
         infers_settings: true,
         remedies: remedy::against_unknown_limit(case, victim),
@@ -115,9 +118,12 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let draft = Draft {
         victims: vec![victim],
         evidence: vec![
-            CpuClaim::ShareBesideIdle { share: Share(share), tick: TICK }.into(),
+            Claim::from(CpuClaim::ShareBesideIdle { share: Share(share), tick: TICK }),
             if asked { CpuClaim::AffinityKnown } else { CpuClaim::AffinityInferred(moves) }.into(),
-        ],
+        ]
+        .into_iter()
+        .chain(WaitClaim::bpf_scheduler(case))
+        .collect(),
         infers_settings: !asked,
         remedies: remedy::against_idle(case, victim),
         ..Draft::new(KIND, severity, confidence, headline)

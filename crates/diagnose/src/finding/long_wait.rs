@@ -103,7 +103,7 @@ fn remedies(case: &Case<'_>, cause: Cause, victim: ActorId, occupant: ActorId) -
         Cause::OwnCpuIdle | Cause::GroupLimit => remedy::against_unknown_limit(case, victim),
         Cause::StuckEqual | Cause::Weight => remedy::against_stuck_equal(case, victim, occupant),
         Cause::OtherCpuIdle => remedy::against_idle(case, victim),
-        Cause::CpuStopped => remedy::against_stopped_cpu(),
+        Cause::CpuStopped => remedy::against_stopped_cpu(false),
         // The `throttled` finding has the remedies.
         Cause::ClassLimit | Cause::OwnClassLimit => Vec::new(),
     }
@@ -128,6 +128,8 @@ fn of_all(case: &Case<'_>, long: &[Unexplained]) -> Option<Finding> {
         evidence.push(WaitClaim::IsNice.into());
     }
     evidence.extend(WaitClaim::also(case, Alike::WaitedAsLong, long.iter().skip(1).map(|wait| wait.victim)));
+    evidence.extend(WaitClaim::polls(case, occupant));
+    evidence.extend(WaitClaim::bpf_scheduler(case).filter(|_| case.is_fair(victim)));
     let by_table = verdict::severity(&case.plight(victim, cause, longest, longest));
     let headline = WaitHeadline::Long { who: Kind::of(case, &[victim]), longest, behind: Actors::of(case, [occupant]) };
     // No wait of this length is healthy, whatever the rule.

@@ -255,6 +255,7 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
         evidence.push(RealTimeClaim::WorstWindow(Share(in_window)).into());
     }
     let take_turns = |waited| RealTimeClaim::TakeTurns { who: Actors::of(case, actors.iter().copied()), waited }.into();
+    evidence.extend(actors.iter().find_map(|id| WaitClaim::polls(case, *id)));
     evidence.extend(returned.map(take_turns));
     evidence.extend(family.in_common(case).map(Claim::from));
     evidence.extend(lifted(case, actors, boosters).map(Claim::from));

@@ -20,7 +20,8 @@ use crate::verdict::{self, Cause};
 const HELD_BY_ITSELF: Nanos = Nanos::from_millis(200);
 
 /// Known kernel bugs by which an equal keeps a CPU.
-const BUGS_THAT_LOOK_SO: [&str; 3] = ["reweight-lag", "yield-deadline", "idle-slice"];
+const BUGS_THAT_LOOK_SO: [&str; 5] =
+    ["reweight-lag", "zero-vruntime", "yield-leapfrog", "yield-deadline", "idle-slice"];
 
 /// Confidence without a host snapshot: victim, culprit and lengths are recorded, that their weights are equal is not.
 const BEHIND_AN_EQUAL: f64 = 0.85;
@@ -97,8 +98,11 @@ fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Stuck<'_>>) -> Opti
     let share = case.share(worst.waits.in_all);
     let mut evidence: Vec<Claim> = vec![
         SharingClaim::LongerThanTurns { share, held: wait.held_by_one }.into(),
-        if known { SharingClaim::NoSettingExplains } else { SharingClaim::SettingMayExplain }.into(),
+        WaitClaim::bpf_scheduler(case).unwrap_or_else(|| {
+            if known { SharingClaim::NoSettingExplains } else { SharingClaim::SettingMayExplain }.into()
+        }),
     ];
+    evidence.extend(WaitClaim::polls(case, occupant));
     evidence.extend(known_bugs(case).map(Claim::from));
     let was_in = |function| SharingClaim::WasIn { who: Actors::of(case, [occupant]), function };
     evidence.extend(case.work(occupant).map(|work| was_in(work.function).into()));
@@ -128,6 +132,8 @@ fn is_turn(blame: &Blame) -> bool {
 /// Known bugs of this kernel that look like this.
 fn known_bugs(case: &Case<'_>) -> impl Iterator<Item = SharingClaim> {
     let bugs = BUGS_THAT_LOOK_SO.iter().filter_map(|id| BUGS.row(id).and_then(Bug::of));
+    // They are bugs of the fair class.
+    let bugs = bugs.filter(|_| case.bpf_scheduler().is_none());
     let affects = bugs.filter(|bug| bug.affects(&case.facts) == Holds::Yes);
     affects.map(|bug| SharingClaim::KnownBug { id: bug.id(), says: bug.says() })
 }

@@ -47,6 +47,26 @@ fn find_top_group(case: &Case<'_>, tid: Tid) -> String {
     }
 }
 
+/// Services of a Kubernetes node beside its pods: kubelet can give their group a weight by what is reserved for them.
+pub(super) fn reserve_for_system(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
+    let top = |id: ActorId| Some(case.snapshot?.top_cgroup_of(case.first_tid(id)?)?.path.as_str());
+    if top(victim)? != "/system.slice" || !top(occupant)?.starts_with("/kubepods") {
+        return None;
+    }
+    let draft = Draft {
+        id: kind::RESERVE_FOR_SYSTEM,
+        text: "Let kubelet keep a weight for system.slice: systemReserved with cpu, systemReservedCgroup: /system.slice, and \
+               system-reserved-compressible in enforceNodeAllocatable of its configuration (a kubelet that does not know the word has \
+               system-reserved, which also limits memory)."
+            .into(),
+        changes: advice(),
+        risk: "Pods may request less CPU. Kernel threads are in the root group and gain nothing; a weight that is written by hand \
+               lasts until kubelet or systemd next reconcile.",
+        valid_on: "Kubernetes nodes".into(),
+    };
+    Some(draft.done())
+}
+
 struct Place<'a> {
     group: &'a CgroupFacts,
     directory: String,

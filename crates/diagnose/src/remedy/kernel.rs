@@ -1,6 +1,6 @@
 //! Remedies that depend on kernel versions: known bugs and regressions.
 
-use unstarve_facts::Holds;
+use unstarve_facts::{BUGS, Bug, Holds};
 use unstarve_sched::KernelThread;
 use unstarve_timeline::ActorId;
 
@@ -44,6 +44,22 @@ pub(super) fn reweight_bug(case: &Case<'_>) -> Option<Remedy> {
             changes: advice(),
             risk: UPGRADE_RISK,
             valid_on,
+        }
+        .done(),
+    )
+}
+
+/// Fixes the EEVDF bugs by which the reference of virtual time stands still or runs away.
+pub(super) fn vruntime_bugs(case: &Case<'_>) -> Option<Remedy> {
+    let has = |id: &str| BUGS.row(id).and_then(Bug::of).filter(|bug| bug.affects(&case.facts).is_yes());
+    let bug = ["zero-vruntime", "yield-leapfrog"].into_iter().find_map(has)?;
+    Some(
+        Draft {
+            id: kind::UPDATE_KERNEL,
+            text: format!("{} {}", bug.fix(), bug.says()),
+            changes: advice(),
+            risk: UPGRADE_RISK,
+            valid_on: where_valid(case, Holds::Yes, "6.12, 6.18 and 6.19, by stable level")?,
         }
         .done(),
     )

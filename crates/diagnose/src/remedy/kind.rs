@@ -40,6 +40,7 @@ macro_rules! remedies {
 remedies! {
     LOWER_GROUP_WEIGHT = "lower-group-weight": "gives a heavy cgroup the weight of the group that it competes with";
     RAISE_GROUP_WEIGHT = "raise-group-weight": "gives a light cgroup the weight of the group that it competes with";
+    RESERVE_FOR_SYSTEM = "reserve-for-system": "gives the services of a Kubernetes node the weight of their reservation";
     BATCH_WAKEE = "batch-wakee": "stops a woken task from preempting others (SCHED_BATCH)";
     RAISE_WORKER = "raise-worker": "gives a kernel worker the nice value at which its weight is as large as that of the culprit";
     RAISE_VICTIM = "raise-victim": "gives a program the nice value at which its weight is as large as that of the culprit";
@@ -51,6 +52,9 @@ remedies! {
     NO_WAKEUP_PREEMPTION = "no-wakeup-preemption": "turns wakeup preemption off for the whole machine",
         on_request: "every woken task of the machine waits for the slice of the running one";
     INLINE_COMPLETION = "inline-completion": "a kernel that completes overwrites without a worker";
+    MOVE_POLLER = "move-poller": "keeps a program that polls off CPUs of the kernel, where that program sets its CPUs";
+    ISOLATE_POLLER = "isolate-poller": "takes the kernel's work off the CPUs of a program that polls";
+    BPF_SCHEDULER = "bpf-scheduler": "asks or unloads the BPF scheduler (sched_ext) that decides in place of the fair class";
     UPDATE_KERNEL = "update-kernel": "a kernel without a known bug of the scheduler";
     MOVE_INTRUDER = "move-intruder": "keeps a real-time culprit off the CPU that the victim cannot leave";
     RESET_ON_FORK = "reset-on-fork": "lets the children of a real-time program start as normal tasks";
@@ -86,5 +90,6 @@ remedies! {
     PIN = "pin": "spreads tasks over CPUs by hand";
     RAISE_MIGRATION_COST = "raise-migration-cost": "leaves recently run tasks where they are";
     FIND_STOPPER = "find-stopper": "finds out what stops a CPU: a hypervisor, firmware, or a section with interrupts off";
+    ASK_HYPERVISOR = "ask-hypervisor": "asks the host of a virtual machine for the CPU time that it takes";
     RAISE_LIMIT = "raise-limit": "raises the CPU limit of a cgroup";
 }

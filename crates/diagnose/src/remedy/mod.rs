@@ -10,6 +10,7 @@ mod kernel;
 mod kind;
 mod other_culprits;
 mod placement;
+mod poller;
 mod pool;
 mod preemption;
 mod priority;
@@ -57,7 +58,7 @@ pub(crate) fn against_rt(
     remedies.extend(priority::raise_real_time(case, victims, intruder));
     remedies.extend(placement::threaded_napi(case, victims));
     remedies.extend(priority::limit_class(case, victims, intruder));
-    remedies
+    poller::first(case, intruder, remedies)
 }
 
 /// Maximum program names changed by one remedy: its title lists them all.
@@ -100,10 +101,11 @@ pub(crate) fn against_stuck_equal(case: &Case<'_>, victim: ActorId, occupant: Ac
     if case.is_kernel_thread(victim) {
         remedies.extend(priority::real_time_worker(case, victim));
         remedies.extend(kernel::reweight_bug(case));
+        remedies.extend(kernel::vruntime_bugs(case));
     } else {
         remedies.extend(placement::spread_by_hand(case, victim));
     }
-    remedies
+    poller::unless_bpf(case, poller::first(case, &[occupant], remedies))
 }
 
 /// Against too many equals.
@@ -114,7 +116,7 @@ pub(crate) fn against_crowded_cpu(case: &Case<'_>, victim: ActorId) -> Vec<Remed
     if remedies.is_empty() {
         remedies.push(pool::fewer_tasks(case));
     }
-    remedies
+    poller::unless_bpf(case, remedies)
 }
 
 /// Against a worker and its consumer that alternate for each item.
@@ -134,6 +136,7 @@ pub(crate) fn against_ping_pong(case: &Case<'_>, worker: ActorId, consumer: Acto
 pub(crate) fn against_weight(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     remedies.extend(group::even_weights(case, victim, occupant));
+    remedies.extend(group::reserve_for_system(case, victim, occupant));
     remedies.extend(session::back_to_normal(case, victim, occupant));
     remedies.extend(priority::back_to_normal(case, victim, occupant));
     remedies.extend(priority::raise_above_group(case, victim, occupant));
@@ -142,7 +145,7 @@ pub(crate) fn against_weight(case: &Case<'_>, victim: ActorId, occupant: ActorId
         remedies.extend(kernel::reweight_bug(case));
         remedies.extend(kernel::inline_completion(case, victim));
     }
-    remedies
+    poller::first(case, &[occupant], remedies)
 }
 
 /// Against a crowd of woken threads.
@@ -188,7 +191,7 @@ pub(crate) fn against_idle(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
         remedies.extend(kernel::newidle_regression(case));
     }
     remedies.extend(placement::spread_by_hand(case, victim));
-    remedies
+    poller::unless_bpf(case, remedies)
 }
 
 /// Against too frequent migrations.
@@ -209,9 +212,19 @@ pub(crate) fn against_unknown_limit(case: &Case<'_>, victim: ActorId) -> Vec<Rem
     group::read_limit(case, victim).into_iter().collect()
 }
 
-/// Against a hypervisor or firmware that stops a CPU: no scheduler setting helps.
-pub(crate) fn against_stopped_cpu() -> Vec<Remedy> {
-    let draft = Draft {
+/// Against a hypervisor or firmware that stops a CPU: no scheduler setting helps. `stolen` if the hypervisor is known to do it.
+pub(crate) fn against_stopped_cpu(stolen: bool) -> Vec<Remedy> {
+    let ask = Draft {
+        id: kind::ASK_HYPERVISOR,
+        text: "Ask for the time at the host of this virtual machine: fewer virtual CPUs on its CPUs, virtual CPUs pinned to CPUs of \
+               their own, no CPU limit on the machine, or an instance type without credits. Nothing in this machine helps: no weight, \
+               cgroup or priority."
+            .into(),
+        changes: advice(),
+        risk: "None here; other guests of the host get less.",
+        valid_on: "virtual machines whose hypervisor reports steal".into(),
+    };
+    let find = Draft {
         id: kind::FIND_STOPPER,
         text: "Find out what stops the CPU: `steal` in /proc/stat grows with what a hypervisor takes; the tracer hwlat shows firmware (SMI), \
                irqsoff the longest section with interrupts off."
@@ -220,7 +233,7 @@ pub(crate) fn against_stopped_cpu() -> Vec<Remedy> {
         risk: "None: it only reads. The tracers slow the machine down while they run.",
         valid_on: "all kernels".into(),
     };
-    vec![draft.done()]
+    vec![if stolen { ask } else { find }.done()]
 }
 
 /// Against the kernel's limit on real-time tasks: throttling, or the fair server. If other tasks wait for the time that the limit

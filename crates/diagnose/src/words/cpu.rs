@@ -65,6 +65,10 @@ impl fmt::Display for CpuClaim {
                 "its ticks came steadily, and then none for many periods, while the same task was current and no event of the CPU \
                  came; other CPUs went on",
             ),
+            Self::Stolen { cpu, time } => write!(
+                f,
+                "the hypervisor did: it took {time} of CPU {cpu} during the recording (steal in /proc/stat)"
+            ),
             Self::StopCauses => f.write_str(
                 "possible causes: a hypervisor that ran another guest there (steal), firmware (SMI), or a section with interrupts off",
             ),

@@ -53,6 +53,9 @@ fn wait() -> (Vec<WaitHeadline>, Vec<WaitClaim>) {
         WaitClaim::AlsoBehind { who: one(), lost: MS },
         WaitClaim::NoEventAfter(CPU),
         WaitClaim::IsNice,
+        WaitClaim::Polls { who: one(), what: "SPDK reactor" },
+        WaitClaim::BpfScheduler(None),
+        WaitClaim::BpfScheduler(Some("rusty".into())),
         still(NONE),
         still(MS),
         WaitClaim::SeenThroughout(vec!["a".into(), "b".into()]),
@@ -122,6 +125,7 @@ fn cpu() -> (Vec<CpuHeadline>, Vec<CpuClaim>) {
         CpuClaim::Interrupt { what: one(), count: 3, cpu: CPU, total: MS, share: Share(0.4), longest: MS },
         CpuClaim::TicksStopped,
         CpuClaim::StopCauses,
+        CpuClaim::Stolen { cpu: CPU, time: MS },
     ];
     (headlines.into(), claims.into())
 }

@@ -75,6 +75,15 @@ impl fmt::Display for WaitClaim {
                 write!(f, "waited behind the same threads, {lost} together: {who}")
             }
             Self::Under(rule) => write!(f, "{}: {}", rule.word(), rule.meaning()),
+            Self::Polls { who, what } => write!(f, "{who}: {what}, which polls instead of sleeping"),
+            Self::BpfScheduler(name) => {
+                let name = name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+                write!(
+                    f,
+                    "the BPF scheduler{name} (sched_ext) was loaded: it decided which ordinary task ran where, kernel workers \
+                     included, not the weights and turns of the fair class"
+                )
+            }
             Self::NoEventAfter(cpu) => {
                 write!(
                     f,

@@ -7,6 +7,7 @@ mod interrupts;
 mod marks;
 mod options;
 mod placement;
+mod pollers;
 mod reasons;
 mod remedies;
 mod scene;

@@ -2,7 +2,9 @@
 
 mod cgroups;
 mod configured;
+mod cpu_times;
 mod devices;
+mod ext_scheduler;
 pub mod kept;
 mod kernel;
 mod network;
@@ -22,7 +24,9 @@ use unstarve_model::{ClockPair, Tid};
 
 pub use cgroups::{Bandwidth, CgroupFacts, Hierarchy, Throttled};
 pub use configured::{Configured, ConfiguredBy};
+pub use cpu_times::CpuTimes;
 pub use devices::{Cpus, IrqFacts, Mount, WorkqueueFacts};
+pub use ext_scheduler::{EXT_SCHEDULER_FILES, ExtScheduler};
 pub use kernel::KernelInfo;
 pub use network::NetworkFacts;
 pub use pseudonyms::{Pseudonyms, kernel_thread};
@@ -101,6 +105,12 @@ pub struct Snapshot {
     /// Softirqs handled since boot, by kind (`NET_RX`) and CPU, without zeros.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirqs: Option<BTreeMap<String, BTreeMap<u32, u64>>>,
+    /// What each CPU spent its time on since boot (`/proc/stat`). Absent in snapshots of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_times: Option<BTreeMap<u32, CpuTimes>>,
+    /// In a recording: the growth of [`Snapshot::cpu_times`]. Set by [`Snapshot::finished_by`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_times_meanwhile: Option<BTreeMap<u32, CpuTimes>>,
     /// Network interfaces, sorted by name. This and all following fields are not in a recording's snapshot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<NetworkFacts>,
@@ -159,6 +169,7 @@ impl Snapshot {
     /// facts of the beginning are kept: they applied to most of the recording.
     #[must_use]
     pub fn finished_by(mut self, end: Snapshot) -> Snapshot {
+        self.cpu_times_meanwhile = cpu_times::grown(self.cpu_times.as_ref(), end.cpu_times.as_ref());
         self.throttled_meanwhile = Some(cgroups::throttled_between(&self.cgroups, &end.cgroups));
         self.tasks = tasks::finish(self.tasks, end.tasks);
         self

@@ -13,9 +13,9 @@ mod tuned;
 mod units;
 mod view;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use unstarve_facts::{Missing, Snapshot};
+use unstarve_facts::{CpuTimes, Missing, Snapshot};
 use unstarve_model::CpuSet;
 
 use crate::Root;
@@ -70,12 +70,19 @@ fn take_with(root: &Root, detail: Detail) -> Snapshot {
         clock_pairs: Vec::new(),
         uptime_ticks: view::read_uptime(root),
         softirqs: softirqs::read(root),
+        cpu_times: read_cpu_times(root),
+        cpu_times_meanwhile: None,
         networks: Vec::new(),
         services: None,
         configured: Vec::new(),
         view: None,
         missing: missing.list,
     }
+}
+
+fn read_cpu_times(root: &Root) -> Option<BTreeMap<u32, CpuTimes>> {
+    let times = CpuTimes::parse(&root.text("/proc/stat").ok()?);
+    (!times.is_empty()).then_some(times)
 }
 
 /// How much of a host is read.

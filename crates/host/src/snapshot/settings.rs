@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use unstarve_facts::EXT_SCHEDULER_FILES;
 use unstarve_sched::setting::tunable::has_no_single_value;
 use unstarve_sched::setting::{File, feature};
 
@@ -65,7 +66,8 @@ pub(super) fn read_all(root: &Root, missing: &mut Gaps) -> BTreeMap<String, Stri
             read_directory(root, &format!("{directory}/{cpu}"), |_| true, &mut settings);
         }
     }
-    for single in ["/sys/devices/virtual/workqueue/cpumask", "/sys/kernel/realtime"] {
+    for single in ["/sys/devices/virtual/workqueue/cpumask", "/sys/kernel/realtime"].iter().chain(&EXT_SCHEDULER_FILES)
+    {
         insert(root, single, &mut settings);
     }
     settings

@@ -81,6 +81,10 @@ pub(crate) const KIND: FindingKind = FindingKind {
 
 /// `before` contains findings about workers and their consumers: they explain what would otherwise be inferred as weight.
 fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
+    // Weights are rules of the fair class; a BPF scheduler has its own.
+    if case.bpf_scheduler().is_some() {
+        return Vec::new();
+    }
     let explained =
         |victim: ActorId| before.iter().any(|finding| finding.id == PING_PONG && finding.actors.contains(&victim));
     let allowances = Allowances::of(case);
@@ -266,6 +270,7 @@ fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
     let occupants: Vec<ActorId> = named.iter().map(|pair| pair.occupant).collect();
     let uncertain = known && case.may_be_of_two_sessions(worst.victim, worst.occupant);
     let mut evidence = if known { known_evidence(case, worst) } else { inferred_evidence(case, worst) };
+    evidence.extend(WaitClaim::polls(case, worst.occupant));
     if uncertain {
         evidence.push(unknown_sessions(case, worst).into());
     }
