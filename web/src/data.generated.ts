@@ -170,7 +170,11 @@ sources: Array<EvidenceSource>,
 /**
  * Commands that show what the texts do not, most useful first.
  */
-next: Array<NextStep>, };
+next: Array<NextStep>, 
+/**
+ * Other hosts of the same texts, worst first.
+ */
+others?: Array<OtherHost>, };
 
 /**
  * A text that was read.
@@ -638,6 +642,19 @@ why: string,
  * The command.
  */
 command: string, };
+
+/**
+ * What the texts prove of another host.
+ */
+export type OtherHost = { 
+/**
+ * The host; empty where no text names it.
+ */
+host: string, 
+/**
+ * The answer.
+ */
+verdict: Verdict, };
 
 /**
  * What became of a finding.

@@ -45,12 +45,13 @@ function figures(app: App, finding: Finding): HTMLElement {
   const culprit = finding.culprits[0];
   const share = finding.culprits.reduce((sum, one) => sum + one.ns, 0) / Math.max(1, finding.waits.total_ns);
   const paid = finding.price[0];
+  const evidence = app.trace.report.evidence;
   return h(
     'dl',
     { class: 'figures' },
-    figure('longest wait', nanos(finding.waits.max_ns), finding.waits.max_ns),
-    figure('waited in all', nanos(finding.waits.total_ns), finding.waits.total_ns, `of ${nanos(app.trace.span_ns)} recorded`),
-    culprit ? figure('starved by', culprit.comm, null, `${percent(share)}, rule ${culprit.rule}`) : null,
+    evidence && !finding.waits.max_ns ? null : figure(evidence ? 'at least' : 'longest wait', nanos(finding.waits.max_ns), finding.waits.max_ns),
+    evidence ? null : figure('waited in all', nanos(finding.waits.total_ns), finding.waits.total_ns, `of ${nanos(app.trace.span_ns)} recorded`),
+    culprit ? figure('starved by', culprit.comm, null, evidence ? `rule ${culprit.rule}` : `${percent(share)}, rule ${culprit.rule}`) : null,
     finding.period_ns ? figure('every', nanos(finding.period_ns), finding.period_ns) : null,
     paid ? figure('cost to others', nanos(paid.ns), paid.ns, `${tasks(paid.comm, paid.tids)} ${lost(paid)}`) : null,
   );

@@ -21,6 +21,7 @@ import { searchBox } from './search';
 import { clearState, keep, onState, startState, stateOf } from './state';
 import { nextTheme, startTheme } from './theme';
 import { waitsView } from './waits';
+import { evidenceView } from './evidence';
 
 const SECTIONS: [string, string][] = [
   ['moment', 'The moment'],
@@ -77,21 +78,23 @@ function show(page: HTMLElement, data: PageData, index: number): void {
     activityView(app),
     still(recordingView(app)),
   ];
-  const parts = isHealthy ? views.map(folded) : views;
+  // Logs and lists have no charts.
+  const evidence = app.trace.report.evidence;
+  const parts = evidence ? [] : isHealthy ? views.map(folded) : views;
   fill(
     page,
     header(page, data, index, app),
     comparison,
     comparison ? h('h2', { class: 'side' }, data.traces[index].name) : null,
     verdictView(app),
-    moment,
+    evidence ? evidenceView(evidence) : moment,
     isHealthy ? null : findingsView(app),
     ...parts.map(([view]) => view),
     h('footer', {}, `Made by ${data.generator}. Nothing was loaded from anywhere: this file is all there is.`),
   );
   // Charts measure the room that they have, so they are made when they are in the page.
   chart();
-  drawMoment();
+  if (!evidence) drawMoment();
   parts.forEach(([, ready]) => ready());
   unfoldNamed();
   onState(() => {
@@ -106,7 +109,10 @@ function header(page: HTMLElement, data: PageData, index: number, app: App): HTM
   const { report, span_ns, name } = data.traces[index];
   const { format, events, cpus, kernel } = report.trace;
   const begins = utc(data.traces[index], 0, true);
-  const facts = [report.trace.host ? `host ${report.trace.host}` : '', begins ? `from ${begins}` : '', format, `${grouped(events)} events`, nanos(span_ns), `${cpus} CPU${cpus === 1 ? '' : 's'}`, kernel ? `Linux ${kernel}` : ''];
+  const amount = report.evidence
+    ? [`${grouped(report.evidence.sources.reduce((sum, source) => sum + source.lines, 0))} lines`]
+    : [`${grouped(events)} events`, nanos(span_ns), `${cpus} CPU${cpus === 1 ? '' : 's'}`];
+  const facts = [report.trace.host ? `host ${report.trace.host}` : '', begins ? `from ${begins}` : '', format, ...amount, kernel ? `Linux ${kernel}` : ''];
   const theme = button('Theme: auto', () => (theme.textContent = `Theme: ${nextTheme()}`));
   const choose = h(
     'select',

@@ -87,6 +87,14 @@ fn a_policy_says_whom_its_rules_match() {
     let refused =
         text(&[Change::of(thread("kworker/0:1-events"), Value::Nice(1))], Form::Guard, &kernel).expect_err("refused");
     assert!(refused.contains("serves one workqueue now and another next"), "{refused}");
+    // Every program had the name of what started it.
+    for starter in ["init", "systemd"] {
+        let change = [Change::of(thread(starter), Value::Nice(1))];
+        let refused = text(&change, Form::Guard, &Whose::default()).expect_err("refused");
+        assert!(refused.contains("would match far more"), "{refused}");
+        let of_unit = Whose { unit: Some("a.service".to_owned()), ..Whose::default() };
+        text(&change, Form::Guard, &of_unit).expect("the unit narrows it");
+    }
 }
 
 #[test]

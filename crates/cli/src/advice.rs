@@ -330,23 +330,25 @@ fn for_the_missing(command: &str, rest: &[&str]) -> Option<String> {
 }
 
 /// A word too many.
-fn for_a_word(command: &str, word: &str, rest: &[&str]) -> Option<String> {
+fn for_a_word(command: &str, typed: &str, rest: &[&str]) -> Option<String> {
+    // What is typed again is quoted for a shell.
+    let word = unstarve_change::quoted_file(typed).unwrap_or_else(|| "NAME".to_owned());
     let first = || rest.first().copied().filter(|first| !first.starts_with('-'));
     match command {
         "export" => Some(format!("name the result with -o {word}")),
-        "timeline" => for_a_second_file(first()?, word),
+        "timeline" => for_a_second_file(first()?, typed),
         "compare" => Some(
             "two recordings at a time: unstarve compare A B; unstarve report A B C is a page of several".to_owned(),
         ),
         "fix" => Some(format!("one remedy: --remedy {word}")),
-        "check" if word.ends_with(".json") => Some(format!("a snapshot: --snapshot {word}")),
-        "check" if word.starts_with(|c: char| c.is_ascii_digit()) => Some(format!("an upgrade: --upgrade-to {word}")),
+        "check" if typed.ends_with(".json") => Some(format!("a snapshot: --snapshot {word}")),
+        "check" if typed.starts_with(|c: char| c.is_ascii_digit()) => Some(format!("an upgrade: --upgrade-to {word}")),
         "check" => Some(format!("check looks at settings; a recording: unstarve explain {word}")),
         "knobs" => {
             Some("two kernels: unstarve knobs diff 5.10 6.12; a value: unstarve knobs set NAME VALUE".to_owned())
         }
-        "guard" if word.ends_with(".toml") => Some(format!("name the policy with --policy {word}")),
-        "watch" if word.ends_with(".toml") => Some(format!("name the configuration with --config {word}")),
+        "guard" if typed.ends_with(".toml") => Some(format!("name the policy with --policy {word}")),
+        "watch" if typed.ends_with(".toml") => Some(format!("name the configuration with --config {word}")),
         "watch" => Some("unstarve watch episodes, show, status, dump or replay".to_owned()),
         "doctor" => Some(format!("doctor looks at this machine; a recording: unstarve explain {word}")),
         "snapshot" => Some(format!("name the file with -o {word}")),
@@ -358,14 +360,15 @@ fn for_a_word(command: &str, word: &str, rest: &[&str]) -> Option<String> {
 
 /// A second word where one recording is read.
 pub fn for_a_second_file(first: &str, word: &str) -> Option<String> {
+    let [first, second] = [first, word].map(unstarve_change::quoted_file);
+    let (first, second) = (first?, second?);
     if word.ends_with(".html") {
-        return Some(format!("a page: unstarve report {first} -o {word}"));
+        return Some(format!("a page: unstarve report {first} -o {second}"));
     }
     if Path::new(word).is_file() {
-        let [first, second] = [first, word].map(unstarve_change::quoted_file);
-        return Some(format!("one recording at a time; two side by side: unstarve compare {} {}", first?, second?));
+        return Some(format!("one recording at a time; two side by side: unstarve compare {first} {second}"));
     }
-    Some(format!("one task: --task {word}"))
+    Some(format!("one task: --task {second}"))
 }
 
 /// Ends the program with clap's message. clap prints arguments as they are: control characters in a file's name would reach the terminal.

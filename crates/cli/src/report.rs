@@ -66,7 +66,10 @@ impl LowArgs {
                 recordings.iter().map(|file| unstarve_change::quoted_file(file.to_str()?)).collect();
             let [command, page] =
                 [named.map_or("FILE".to_owned(), |named| named.join(" ")), page.display().to_string()];
-            bail!("there is no recording {page}; to write the page to that name: unstarve report {command} -o {page}");
+            let quoted = unstarve_change::quoted_file(&page).unwrap_or_else(|| "PAGE.html".to_owned());
+            bail!(
+                "there is no recording {page}; to write the page to that name: unstarve report {command} -o {quoted}"
+            );
         }
         let recordings = self.files.into_iter().map(Recording::new).collect::<Result<_>>()?;
         Ok(HiArgs { recordings, output: self.output, selection: self.selection.raise() })

@@ -1,5 +1,6 @@
 //! The words of what evidence proves. Nowhere else is text for people made.
 
+use unstarve_facts::Poller;
 use unstarve_model::{Policy, counted};
 use unstarve_sched::{KernelThread, Rule};
 
@@ -435,6 +436,22 @@ pub fn remedies(judged: &Judged<'_>) -> Vec<Advice> {
     let by = thread(&held.thread);
     // A kernel thread cannot be moved, and stays for what it was given to do.
     let is_kernel = KernelThread::of(&held.thread.comm.as_str().into()).is_some() && held.policy != Some(Policy::Rt);
+    // Of a program that polls it is known where it is told its CPUs, and that raising workers does not end it.
+    let poller = Poller::of_thread(&held.thread.comm, |_| false).filter(|_| judged.trouble == Trouble::Starved);
+    if let Some(poller) = poller {
+        return vec![
+            (
+                "move-poller",
+                format!("Keep {by} ({}) off {cpu}: {}", poller.what(), poller.advice()),
+                "It has one CPU less",
+            ),
+            (
+                "isolate-poller",
+                format!("Or keep the kernel's work off {cpu}: isolate it"),
+                "Its interrupts and timers go elsewhere",
+            ),
+        ];
+    }
     match (judged.trouble, judged.cell.rule) {
         (Trouble::Starved | Trouble::BpfScheduler, Rule::Class) => vec![
             ("move-intruder", format!("Keep {by} off {cpu}"), "Its load moves to other CPUs"),

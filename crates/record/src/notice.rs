@@ -1,7 +1,7 @@
 //! Messages for the user while recording.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use unstarve_model::{CpuId, WallTime};
@@ -75,6 +75,11 @@ impl Notice {
     }
 }
 
+/// A path for a terminal.
+fn shown(path: &Path) -> String {
+    unstarve_model::clean(&path.display().to_string()).into_owned()
+}
+
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -87,21 +92,21 @@ impl fmt::Display for Notice {
                 };
                 write!(f, "{}: recording starts at once, with {what}", self.reason())
             }
-            Notice::UntilSignal { path } => write!(f, "recording into {} until Ctrl-C", path.display()),
+            Notice::UntilSignal { path } => write!(f, "recording into {} until Ctrl-C", shown(path)),
             Notice::KeepsPrevious { path, bytes, written } => {
                 let clock = written.clock();
                 write!(
                     f,
                     "{} ({} kB, of {} {} UTC) will be kept as {}.old",
-                    path.display(),
+                    shown(path),
                     bytes / 1000,
                     written.date(),
                     clock.split('.').next().unwrap_or(&clock),
-                    path.display()
+                    shown(path)
                 )
             }
             Notice::Leftover { path, bytes } => {
-                let path = path.display();
+                let path = shown(path);
                 write!(
                     f,
                     "a killed recorder left {} kB in {path}: `unstarve record --salvage {path}` makes a recording of it; after \
@@ -113,7 +118,7 @@ impl fmt::Display for Notice {
                 write!(
                     f,
                     "removed the leftovers of a recorder killed more than a week ago: {} ({} kB)",
-                    path.display(),
+                    shown(path),
                     bytes / 1000
                 )
             }

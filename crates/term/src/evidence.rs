@@ -76,6 +76,9 @@ pub(crate) fn page(report: &Report, evidence: &Evidence, look: Look) -> String {
     format!("{}\n", ink.finish().trim_end())
 }
 
+/// Longer advice is shown by its first clause.
+const MAX_ADVICE: usize = 160;
+
 /// Steps shown where there is no finding.
 const MAX_STEPS: usize = 3;
 
@@ -103,7 +106,9 @@ fn cost(finding: &Finding) -> String {
 
 fn fix(ink: &mut Ink, finding: &Finding) {
     let Some(remedy) = finding.remedies.first() else { return };
-    label(ink, "Fix", &remedy.text);
+    // All of a long advice is on the full page.
+    let text = if remedy.text.len() > MAX_ADVICE { remedy.action() } else { &remedy.text };
+    label(ink, "Fix", text);
     if !remedy.risk.is_empty() {
         ink.paragraph("          ", FAINT, &format!("Risk: {}", remedy.main_risk()));
     }

@@ -25,7 +25,24 @@ pub const KERNEL_WORDS: &[Word] = &[
     },
     Word {
         id: "busy-polling",
-        also: &["busy-poll", "busypoll", "polling", "spdk", "dpdk", "pmd", "spin", "busy-loop", "napi"],
+        also: &[
+            "busy-poll",
+            "busypoll",
+            "polling",
+            "spdk",
+            "dpdk",
+            "pmd",
+            "spin",
+            "busy-loop",
+            "napi",
+            "longhorn",
+            "harvester",
+            "reactor",
+            "seastar",
+            "vpp",
+            "vhost",
+            "ovs",
+        ],
         title: "a thread that asks its device in a loop and never sleeps (DPDK, SPDK)",
         text: &[
             "A polling thread uses all of its CPU. Nothing else can run there if it is real-time; with a normal policy the others share the CPU by weight. The kernel's own workers of that CPU are the usual victims: kworker/N, ksoftirqd/N, rcuc/N.",
@@ -149,7 +166,18 @@ pub const KERNEL_WORDS: &[Word] = &[
     },
     Word {
         id: "hung-task",
-        also: &["hung", "blocked", "d-state", "uninterruptible", "iowait", "psi", "pressure", "stall"],
+        also: &[
+            "hung",
+            "blocked",
+            "blocked-task",
+            "late-device",
+            "d-state",
+            "uninterruptible",
+            "iowait",
+            "psi",
+            "pressure",
+            "stall",
+        ],
         title: "a thread that sleeps in state D for long, often behind a starved kernel worker",
         text: &[
             "`INFO: task … blocked for more than 120 seconds` names who sleeps, not who is to blame. A thread in state D waits for I/O or a lock; the worker that would finish the I/O may be runnable without getting a CPU.",
@@ -345,7 +373,7 @@ pub const KERNEL_WORDS: &[Word] = &[
     },
     Word {
         id: "sched_ext",
-        also: &["scx", "bpf-scheduler", "scx_lavd", "scx_rusty"],
+        also: &["scx", "bpf-scheduler", "sched-ext-stall", "scx_lavd", "scx_rusty"],
         title: "schedulers that are loaded as BPF programs (Linux 6.12 and later)",
         text: &[
             "Such a scheduler decides for normal threads. Weights and slices of EEVDF then explain little. Its own rules are unknown to unstarve: `explain` still measures who waited and who ran, and shows less confidence in the reason.",
@@ -466,13 +494,20 @@ pub const KERNEL_WORDS: &[Word] = &[
             "watchdog_thresh",
             "dmesg",
             "rcu-stalls",
+            "kernel-holds-cpu",
+            "workqueue-lockup",
         ],
         title: "the kernel's own alarms, which come after seconds",
         text: &[
             "Soft lockup: 20 s without a chance for another thread (twice watchdog_thresh). RCU stall: 21 s. Workqueue watchdog: 30 s. Hung task: 120 s. Shorter starvation leaves no line in dmesg, and `RT throttling activated` is gone since 6.12.",
-            "unstarve reports waits from milliseconds on. `watch` keeps a recording of the seconds around an episode.",
+            "`explain` reads such a log: which thread or pool makes no progress, on which CPU, and what had it where the log shows it. Give the output of ps with it. unstarve itself reports waits from milliseconds on.",
         ],
-        commands: &["sudo unstarve record --for 10s", "sudo unstarve watch", "sudo unstarve watch episodes --since 2h"],
+        commands: &[
+            "unstarve explain dmesg.txt ps.txt",
+            "sudo unstarve record --for 10s",
+            "sudo unstarve watch",
+            "sudo unstarve watch episodes --since 2h",
+        ],
     },
     Word {
         id: "workqueue",

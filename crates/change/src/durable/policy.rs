@@ -136,6 +136,13 @@ fn selected(thread: &Thread, whose: &Whose) -> Result<Selected, String> {
         let selector = format!("kind = \"kworker\", workqueue = {}", toml_text(&escaped(queue)));
         return Ok(Selected { selector, reach: format!("every worker of {}, on all CPUs", in_comment(queue)) });
     }
+    // A name that every program of a host had before it was started by it.
+    if ["init", "systemd"].contains(&exact) && whose.unit.is_none() {
+        return Err(format!(
+            "thread {} is called {name}, as what starts all programs is: a rule by this name would match far more than was meant",
+            thread.tid
+        ));
+    }
     let anybody =
         || format!("every thread called {name}, of any program and any user: add `unit` or `user` to narrow it");
     let (selector, reach) = match (&whose.unit, whose.kernel_thread) {

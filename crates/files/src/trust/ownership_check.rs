@@ -126,6 +126,10 @@ fn writers(mode: u32) -> &'static str {
 #[must_use]
 pub fn for_a_shell(path: &Path) -> String {
     let text = path.display().to_string();
+    // Such a name cannot be shown as it is, nor typed.
+    if text.chars().any(char::is_control) || path.to_str().is_none() {
+        return "FILE".to_owned();
+    }
     let text = if text.starts_with('-') { format!("./{text}") } else { text };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,".contains(c);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
