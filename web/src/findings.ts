@@ -118,7 +118,10 @@ function card(app: App, finding: Finding, index: number): HTMLElement {
   const body = h(
     'div',
     { class: 'card-body' },
-    h('div', {}, h('h4', {}, `Who had the CPU while ${victim(finding)} waited`), bars(finding), waits(finding), moments(app, finding, course)),
+    // A log has one length at most, and no waits.
+    app.trace.report.evidence
+      ? h('div', {}, finding.culprits.length ? h('h4', {}, `Who had the CPU while ${victim(finding)} waited`) : null, finding.culprits.length ? bars(finding) : null)
+      : h('div', {}, h('h4', {}, `Who had the CPU while ${victim(finding)} waited`), bars(finding), waits(finding), moments(app, finding, course)),
     h('div', {}, price(finding), list('Evidence', finding.evidence), list('What could change this', finding.losses)),
   );
   return h(

@@ -131,7 +131,7 @@ function header(page: HTMLElement, data: PageData, index: number, app: App): HTM
       searchBox(app),
       h('div', { class: 'tools' }, theme, button('Print', () => print())),
     ),
-    h('nav', { 'aria-label': 'Sections' }, data.comparison ? h('a', { href: '#compare' }, 'What changed') : null, ...SECTIONS.filter(([id]) => id !== 'findings' || report.findings.length > 0 || report.trace.too_little).map(([id, title]) => h('a', { href: `#${id}` }, title))),
+    h('nav', { 'aria-label': 'Sections' }, data.comparison ? h('a', { href: '#compare' }, 'What changed') : null, ...SECTIONS.filter(([id]) => !report.evidence || id === 'findings').filter(([id]) => id !== 'findings' || report.findings.length > 0 || report.trace.too_little).map(([id, title]) => h('a', { href: `#${id}` }, title))),
   );
 }
 

@@ -85,7 +85,8 @@ fn is_name_of_a_page(path: &Path) -> bool {
 pub fn run(args: HiArgs) -> Result<ExitCode> {
     let target = Target::open(&args.output)?;
     // Texts of one ticket are one answer.
-    if args.recordings.len() > 1 && args.recordings.iter().all(|recording| recording.open().is_err()) {
+    let is_text = |recording: &Recording| read_recording(recording, String::new(), &Selection::default()).is_err();
+    if args.recordings.len() > 1 && args.recordings.iter().all(is_text) {
         let files: Vec<PathBuf> =
             args.recordings.iter().filter_map(|recording| recording.file()).map(Path::to_owned).collect();
         let mut report = evidence::of_files(&files)?;

@@ -92,8 +92,14 @@ fn heading(ink: &mut Ink, finding: &Finding) {
 fn seen(ink: &mut Ink, finding: &Finding) {
     let room = ink.look.width().saturating_sub(LABEL_COLUMNS);
     for (place, line) in finding.evidence.iter().take(MAX_SEEN).enumerate() {
-        label(ink, if place == 0 { "Seen" } else { "" }, &cut_at_word(line, room));
+        label(ink, if place == 0 { "Seen" } else { "" }, &cut_at_word(without_directories(line), room));
     }
+}
+
+/// `var/log/messages:6: rcu: …` without the directories.
+fn without_directories(line: &str) -> &str {
+    let end = line.find(':').unwrap_or(0);
+    line[..end].rfind('/').map_or(line, |slash| &line[slash + 1..])
 }
 
 fn cost(finding: &Finding) -> String {
