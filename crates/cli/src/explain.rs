@@ -25,11 +25,15 @@ use crate::suggested::{FINDING_IDS, find};
 /// Reads trace.dat (trace-cmd, unstarve record), perf.data, Perfetto, the text of `perf script`, `trace-cmd report`, tracefs and
 /// babeltrace2, and systrace HTML, also compressed (gzip, zstd, xz, bzip2) or in a tar or zip archive. A selection narrows
 /// the report. The whole recording is analysed in any case, because the cause of a wait may lie before the selected part.
+///
+/// Also reads what a ticket contains: kernel logs, output of ps, top and latency tools, dumps of the scheduler, directories and
+/// archives of them. Texts of one host are one answer.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   unstarve explain --example
   unstarve explain trace.dat
+  unstarve explain dmesg.txt ps.txt
   unstarve explain --json --fail-on warning perf.data > report.json
   ssh host cat /var/tmp/trace.dat.zst | unstarve explain - --task nfsd --from +1s
 
