@@ -6,6 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
+use unstarve_change::quoted_file;
 use unstarve_diagnose::report::{OtherHost, Report, Severity, Verdict};
 use unstarve_diagnose::{Driven, Explained};
 use unstarve_evidence::{Gathered, Limits, explain, gather, gather_input, has_trigger};
@@ -38,7 +39,17 @@ pub fn of_files(paths: &[PathBuf]) -> Result<Report> {
             _ => bail!("{recording}: is a recording, and is explained by itself; {}", advice(&names[1])),
         }
     }
-    of_hosts(gathered).ok_or_else(|| anyhow!("nothing in {} says anything about threads and CPUs", names.join(", ")))
+    let recording = gathered.recordings.first().map(|found| found.name.clone());
+    of_hosts(gathered).ok_or_else(|| {
+        let expected = match recording {
+            Some(found) => {
+                let file = Path::new(&found).exists().then(|| quoted_file(&found)).flatten();
+                format!("a recording is explained by itself: unstarve explain {}", file.as_deref().unwrap_or("FILE"))
+            }
+            None => "expected a recording, or texts such as `dmesg` and `ps -eLo` print".to_owned(),
+        };
+        anyhow!("no text in {} says anything about threads and CPUs; {expected}", names.join(", "))
+    })
 }
 
 /// What one file, directory or archive proves; nothing if no line of it is evidence.

@@ -197,7 +197,6 @@ const MISTAKES: &[(&str, &str)] = &[
     ("watch --port 9090", "unstarve watch --print-config"),
     ("watch show", "unstarve watch episodes"),
     // export, lab, doctor, fleet
-    ("export rec.dat", "unstarve export FILE -o waits.csv"),
     ("export rec.dat out.csv", "-o out.csv"),
     ("export rec.dat -o x.xlsx", "end the name with"),
     ("export rec.dat --csv", "-o waits.csv"),

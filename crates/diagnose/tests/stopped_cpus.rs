@@ -275,6 +275,6 @@ fn steal_that_grew_meanwhile_names_the_hypervisor() {
     assert_eq!(finding.remedies.iter().map(|remedy| remedy.id.as_str()).collect::<Vec<_>>(), ["ask-hypervisor"]);
     // Little steal does not explain it.
     let other = explained(10);
-    assert!(other.evidence.join("\n").contains("what may be"), "{:?}", other.evidence);
+    assert!(other.evidence.join("\n").contains("possible causes: a hypervisor"), "{:?}", other.evidence);
     assert_eq!(other.remedies.iter().map(|remedy| remedy.id.as_str()).collect::<Vec<_>>(), ["find-stopper"]);
 }
