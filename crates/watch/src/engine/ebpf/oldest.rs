@@ -52,6 +52,15 @@ pub(super) struct Found {
     pub disproved: u64,
 }
 
+/// The waits in progress that the programs list.
+pub(super) fn listed(programs: &Programs) -> Result<Vec<RawOldest>, EngineError> {
+    let read = |source: io::Error| EngineError::Read { what: "the waiting tasks", source };
+    let bytes = programs.list().map_err(read)?;
+    let raw = bytes.chunks_exact(size_of::<RawOldest>());
+    // SAFETY: plain integers, any bits are valid; the chunk has the size of one.
+    Ok(raw.map(|bytes| unsafe { bytes.as_ptr().cast::<RawOldest>().read_unaligned() }).collect())
+}
+
 impl Oldest {
     pub fn new(from: Nanos) -> Oldest {
         Oldest {
@@ -75,16 +84,8 @@ impl Oldest {
             return Ok(self.once_more(at));
         }
         let before = clocks::thread();
-        let read = |source: io::Error| EngineError::Read { what: "the waiting tasks", source };
-        let bytes = programs.list().map_err(read)?;
-        let mut waits: Vec<OldestWait> = bytes
-            .chunks_exact(size_of::<RawOldest>())
-            .filter_map(|bytes| {
-                // SAFETY: plain integers, any bits are valid; the chunk has the size of one.
-                let raw = unsafe { bytes.as_ptr().cast::<RawOldest>().read_unaligned() };
-                self.wait(&raw, counted, at)
-            })
-            .collect();
+        let mut waits: Vec<OldestWait> =
+            listed(programs)?.iter().filter_map(|raw| self.wait(raw, counted, at)).collect();
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
         let mut waits = first_of_each(waits);
         name_occupants(&mut waits, counted);
