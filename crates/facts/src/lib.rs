@@ -11,6 +11,7 @@ mod bugs;
 mod facts;
 mod knob;
 mod modes;
+mod place;
 mod rights;
 mod snapshot;
 mod span;
@@ -27,6 +28,7 @@ pub use knob::{
     undecided_between_kernels,
 };
 pub use modes::{Distribution, PreemptMode};
+pub use place::{Place, unit_of};
 pub use rights::{effective_rights, hides_addresses};
 pub use snapshot::{
     Autogroup, Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, DeadlineFacts, Hierarchy,

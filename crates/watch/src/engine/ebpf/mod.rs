@@ -12,7 +12,7 @@ use crate::engine::groups::{Hierarchy, Lookout};
 use crate::engine::limit_files::LimitLookout;
 use crate::engine::place_table::{PlaceChanges, PlaceTable};
 use crate::engine::reading::{Cost, Lost, Quiet, Reading};
-use crate::engine::reading::Place;
+use crate::engine::reading::{Place, place_of};
 use crate::engine::role_table::{Change, RoleTable};
 use crate::engine::{Engine, EngineError, Options, clocks, proc};
 use counted::Counted;
@@ -129,7 +129,7 @@ impl Ebpf {
     fn place_of(&self, group: u64, tid: Tid) -> Option<Place> {
         let hierarchy = self.groups.as_ref()?.hierarchy();
         let path = proc::group(tid, self.unified).filter(|path| hierarchy.is_path_of(path, group))?;
-        Some(Place::of(&path))
+        Some(place_of(&path))
     }
 
     fn look_at_groups(&mut self, counted: &Counted) -> Result<(), EngineError> {

@@ -15,7 +15,7 @@ use super::at_once::AtOnce;
 use super::workload_sums::{Occupant, Stage, WorkloadTotals};
 use crate::engine::proc::top_of;
 use crate::engine::reading::{OldestWait, RoleId, RoleKind, TaskId, Workloads, is_precedence};
-use crate::engine::reading::Place;
+use crate::engine::reading::{Place, place_of};
 use crate::engine::role_table::RoleTable;
 use crate::engine::task_lookup::TaskLookup;
 use crate::engine::totals::Totals;
@@ -166,7 +166,7 @@ impl Roles {
         if let Some(known) = self.places.get(group) {
             return Some(Arc::clone(known));
         }
-        let place = Some(Place::of(group)).filter(|place| *place != Place::default())?;
+        let place = Some(place_of(group)).filter(|place| *place != Place::default())?;
         if self.places.len() >= TASKS {
             self.places.clear();
         }
