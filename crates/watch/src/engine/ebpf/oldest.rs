@@ -125,7 +125,7 @@ impl Oldest {
         }
         let current = counted.current.get(raw.cpu as usize)?;
         let task = TaskId { tid: Tid(raw.tid), tgid: Tid(raw.tgid), comm: Comm::new(&raw.comm.map(|c| c as u8)) };
-        let (role, occupant_role) = (RoleId(raw.role as u8), current.role);
+        let (role, occupant_role) = (RoleId(raw.role), current.role);
         // The list is made after the sums: a task that got the CPU in between is not the one in `current`.
         let occupied = current.since.map_or(Nanos::ZERO, |since| at.trace.since(since));
         Some(OldestWait { cpu: CpuId(raw.cpu), task, role, ns, occupant: None, occupant_role, occupied })
