@@ -3,8 +3,12 @@
 use std::cmp::Reverse;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::fs::DirEntryExt;
+#[cfg(any(feature = "bpf", test))]
+use std::os::unix::fs::MetadataExt;
+#[cfg(any(feature = "bpf", test))]
+use std::path::Component;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
@@ -83,6 +87,7 @@ impl Hierarchy {
 
     /// Whether a path of `/proc/PID/cgroup` is that of the group with this id, the inode of its directory in both versions (kernfs). It is not
     /// if the task has moved since it was seen in the group, or the group is gone, or cannot be seen from this process's namespace.
+    #[cfg(any(feature = "bpf", test))]
     pub fn is_path_of(&self, path: &str, id: u64) -> bool {
         let below = Path::new(path.trim_start_matches('/'));
         let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
@@ -156,6 +161,7 @@ impl Lookout {
     }
 
     /// The hierarchy it looks at.
+    #[cfg(feature = "bpf")]
     pub fn hierarchy(&self) -> &Hierarchy {
         &self.hierarchy
     }

@@ -13,7 +13,7 @@ use crate::engine::reading::{Workload, WorkloadSums, Workloads};
 pub(crate) const ELSEWHERE: u8 = 0;
 const FIRST: usize = 2;
 /// A workload that has not waited and kept nobody waiting for this long makes room for another one.
-pub(crate) const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Workloads::IDLE;
 /// A number is given to another workload only after this time: programs that were running when it was freed are done. Tasks that wait or run
 /// under it for longer are located again before they are counted (`generation`), and what ended before it was given is not charged
 /// (`place_since` of counted.h).

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use unstarve_model::{Nanos, Time};
 
-use crate::engine::place_table::IDLE;
 use crate::engine::reading::Place;
 use crate::engine::reading::{Workload, WorkloadSums, Workloads};
 
 /// While there is no room, an idle workload is looked for this often.
 const LOOKED_FOR_EVERY: Nanos = Nanos::from_millis(1_000);
 
-/// Sums by workload, of at most [`Workloads::LIMIT`] at a time: one that was idle for [`IDLE`] makes room for another one. What finds no room is in
+/// Sums by workload, of at most [`Workloads::LIMIT`] at a time: one that was idle for [`Workloads::IDLE`] makes room for another one. What finds no room is in
 /// the total alone.
 #[derive(Debug, Default)]
 pub(super) struct WorkloadTotals {
@@ -98,7 +97,7 @@ impl WorkloadTotals {
         }
         self.looked_for_idle = Some(now);
         // All that are idle at once: others may find no room until the next look.
-        self.each.retain(|_, sums| now.since(sums.grown) < Nanos(IDLE.as_nanos() as u64));
+        self.each.retain(|_, sums| now.since(sums.grown) < Nanos(Workloads::IDLE.as_nanos() as u64));
         self.each.len() < Workloads::LIMIT
     }
 
@@ -152,7 +151,7 @@ mod tests {
         for number in 0..limit {
             totals.waits(Some(&pod(number)), (Stage::Over, Time(SECOND)), Nanos(7));
         }
-        let idle_after = IDLE.as_secs() * SECOND;
+        let idle_after = Workloads::IDLE.as_secs() * SECOND;
         // The first one waits still, and the second one keeps others waiting.
         totals.begin_reading();
         totals.waits(Some(&pod(0)), (Stage::Lasting, Time(idle_after)), Nanos(60));
