@@ -24,11 +24,12 @@ use unstarve_timeline::Selection;
 
 use crate::case::{Blame, Case};
 use crate::draft::{cpus, rows, waits};
+use crate::ledger::FAIR_PERIOD;
 use crate::report::{Culprit, Finding};
 use crate::words;
 
-/// A wait of a known victim behind its culprits is shown from this length up. It is the longest period of fair scheduling.
-const SHOWN_FROM: Nanos = Nanos::from_millis(24);
+/// A wait of a known victim behind its culprits is shown from this length up.
+const SHOWN_FROM: Nanos = FAIR_PERIOD;
 /// Shorter waits are shown if they add up to this…
 const SHOWN_FROM_IN_ALL: Nanos = Nanos::from_millis(4);
 /// …and to this share of the selected time.

@@ -11,6 +11,7 @@ mod bugs;
 mod facts;
 mod knob;
 mod modes;
+mod place;
 mod pollers;
 mod rights;
 mod snapshot;
@@ -28,6 +29,7 @@ pub use knob::{
     undecided_between_kernels,
 };
 pub use modes::{Distribution, PreemptMode};
+pub use place::{Place, unit_of};
 pub use pollers::{POLLERS, Poller};
 pub use rights::{effective_rights, hides_addresses};
 pub use snapshot::{

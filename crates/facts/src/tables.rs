@@ -33,7 +33,8 @@ pub struct Row {
 /// Scheduler feature bits: their defaults by kernel and stable level, and in the source trees that were read.
 pub const FEATURES: Table = Table::new(include_str!("../data/features.tsv"), "feature", "confidence_of_dates");
 
-/// Settings by version: path, default, scaling with the number of CPUs, and which programs change them.
+/// Notes on settings: which programs change them, what to know before an upgrade. Paths and defaults by version are those of
+/// [`KNOBS`](crate::KNOBS); what this table repeats of them is for its readers, and a test compares the defaults.
 pub const TUNABLES: Table = Table::new(include_str!("../data/tunables.tsv"), "tunable", "confidence");
 
 /// Public regressions: cause, workload, effect, fix, how a tool can detect them.
@@ -183,6 +184,38 @@ mod tests {
                 assert!(until.is_at_least(since.major, since.minor), "{}", row.name());
             }
         }
+    }
+
+    /// Numbers outside of parentheses: `750000 (6.6..6.14); 700000 (>=6.15)`.
+    fn defaults_in(text: &str) -> BTreeSet<&str> {
+        let outside = text.split('(').map(|part| part.rsplit(')').next().unwrap_or(part));
+        let words = outside.flat_map(|part| part.split([' ', ';', '/']));
+        words.filter(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())).collect()
+    }
+
+    /// Two tables say it: one for programs, one for readers.
+    #[test]
+    fn defaults_in_the_notes_are_those_of_the_settings() {
+        let mut compared = 0;
+        for row in TUNABLES.rows() {
+            let is_it = |form: &Row| form.name() == row.name() && form.get("default").is_some();
+            let mut forms = crate::KNOBS.rows().filter(is_it).peekable();
+            let noted = defaults_in(row.get("base_default").unwrap_or_default());
+            if forms.peek().is_none() || noted.is_empty() {
+                continue;
+            }
+            let known: Vec<Row> = forms.collect();
+            for default in noted {
+                let is_known = known.iter().any(|form| form.get("default") == Some(default));
+                assert!(is_known, "{}: {default}", row.name());
+            }
+            for level in known.iter().flat_map(|form| form.get("stable_from").unwrap_or_default().split(' ')) {
+                let said = row.get("base_default").unwrap_or_default();
+                assert!(said.contains(level), "{}: from {level} on, {said}", row.name());
+            }
+            compared += 1;
+        }
+        assert!(compared >= 12, "{compared}");
     }
 
     #[test]

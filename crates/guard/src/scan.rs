@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use unstarve_change::TaskKey;
 use unstarve_executor::proc::start_of;
 use unstarve_executor::sched;
-use unstarve_facts::{Stat, flag};
+use unstarve_facts::{Stat, flag, unit_of};
 use unstarve_host::whole_cgroups;
 use unstarve_model::Tid;
 use unstarve_sched::setting::TASK_SETTINGS;
@@ -256,34 +256,14 @@ fn manager_group(text: &str) -> Option<&str> {
         .map(|(_, path)| path)
 }
 
-/// The unit that the system's service manager created, found as systemd does it (`cg_path_get_unit()` in
-/// src/basic/cgroup-util.c): the first group below slices only. Groups below a unit belong to its delegate, which chooses their
-/// names: a user's service manager (`user@1001.service`), a container, a service with `Delegate=yes`.
+/// The unit that the system's service manager created ([`unit_of`]).
 fn unit(text: &str, root: &str) -> Option<String> {
-    let path = manager_group(text)?.strip_prefix(root)?;
-    let mut parts = path.strip_prefix('/')?.split('/').map(unescaped);
-    let unit = parts.find(|part| !is_slice(part))?;
-    let kinds = [".service", ".scope", ".socket", ".mount", ".swap"];
-    kinds.iter().any(|kind| unit.len() > kind.len() && unit.ends_with(kind)).then(|| unit.to_owned())
-}
-
-/// The system unit that a cgroup path belongs to.
-pub fn unit_of(cgroup: &str) -> Option<String> {
-    unit(&format!("0::{cgroup}\n"), manager_root())
-}
-
-fn is_slice(part: &str) -> bool {
-    part.len() > ".slice".len() && part.ends_with(".slice")
-}
-
-/// systemd puts `_` before a group name that a kernel file could have, such as `cpu.service` (`cg_escape()`).
-fn unescaped(part: &str) -> &str {
-    part.strip_prefix('_').unwrap_or(part)
+    unit_of(manager_group(text)?, root)
 }
 
 /// The cgroup below which the system's service manager creates its groups: that of the init process, without `/init.scope`. It
 /// is the root, unless this is a container that sees the host's cgroups.
-fn manager_root() -> &'static str {
+pub fn manager_root() -> &'static str {
     static ROOT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     ROOT.get_or_init(|| {
         let text = whole_cgroups(fs::read_to_string("/proc/1/cgroup").unwrap_or_default());

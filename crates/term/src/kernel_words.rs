@@ -140,7 +140,7 @@ pub const KERNEL_WORDS: &[Word] = &[
         also: &["slice", "time-slice", "timeslice", "lag", "run_to_parity", "place_lag"],
         title: "the scheduler of normal threads since Linux 6.6",
         text: &[
-            "EEVDF runs the thread with the earliest virtual deadline among those that have not had more than their share. A thread that runs is protected for a slice (base_slice_ns: 2.8 ms on 8 CPUs or more since 6.15, 3 ms before). A woken thread can wait that long.",
+            "EEVDF runs the thread with the earliest virtual deadline among those that have not had more than their share. A thread that runs is protected for a slice (base_slice_ns, on 8 CPUs or more: 2.8 ms since 6.15, 6.14.9 and 6.12.31, 3 ms before; half of that on 2 CPUs). A woken thread can wait that long.",
             "Reports of slower programs after 6.6 have numbers here: R04 (databases), R05 (mixed readers and writers), R06 (thin pools).",
         ],
         commands: &[

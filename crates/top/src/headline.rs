@@ -6,7 +6,7 @@ use unstarve_diagnose::report::{Culprit, Finding, Severity};
 use unstarve_model::{CpuId, CpuSet, Nanos, Policy, clean};
 use unstarve_sched::Rule;
 
-use crate::policies::renamed;
+use crate::policies::{Named, renamed};
 use crate::screen::with_tid;
 use crate::view::{Row, View};
 
@@ -119,7 +119,7 @@ fn with_priority(view: &View, culprit: &Culprit, name: &str) -> String {
         (Some(Policy::Deadline), _) => format!("{name} deadline"),
         _ => return name.to_owned(),
     };
-    asked.and_then(|policy| renamed(&by_events, policy)).unwrap_or(by_events)
+    asked.and_then(|policy| renamed(&by_events, policy, Named::ByEvents)).unwrap_or(by_events)
 }
 
 fn place(cpus: &CpuSet) -> String {

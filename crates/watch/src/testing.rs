@@ -7,7 +7,7 @@ use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
 use unstarve_sched::Rule;
 
 use crate::agent::store::{Limits, Store};
-use crate::engine::reading::Place;
+use crate::engine::reading::place_of;
 use crate::engine::reading::{
     Blame, Cost, CpuWaits, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits, Workload,
     WorkloadSums, Workloads, is_precedence,
@@ -178,7 +178,7 @@ impl Scene {
         );
         for (path, sums) in [(victim, waited), (culprit, kept)] {
             self.workloads.total.add(&sums);
-            let place = Place::of(path);
+            let place = place_of(path);
             let is_it = |workload: &&mut Workload| *workload.place == place;
             match self.workloads.each.iter_mut().find(is_it) {
                 Some(workload) => workload.sums.add(&sums),

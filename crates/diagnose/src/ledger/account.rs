@@ -111,8 +111,9 @@ const UNHEARD: usize = 8;
 /// A tick at the usual CONFIG_HZ=250. The periodic load balancer looks for waiting tasks on a tick, so a CPU may legitimately
 /// stay idle for this long.
 pub(crate) const TICK: Nanos = Nanos::from_millis(4);
-/// The longest period in which the fair class aims to run every runnable task: `sched_latency_ns` (6 ms) times 4 on eight or more
-/// CPUs. EEVDF makes no such promise, but its slices are not longer. A longer wait that is not plain sharing is a stall.
+/// The period in which CFS (up to 6.5) aims to run every runnable task of a CPU, for up to 8 tasks: `sched_latency_ns` (6 ms), times 4 on eight or
+/// more CPUs. With more tasks it is their number times `sched_min_granularity_ns` (`__sched_period()` in kernel/sched/fair.c), and so longer. EEVDF
+/// has no period; its slices are much shorter. A longer wait that is not plain sharing is a stall.
 pub(crate) const FAIR_PERIOD: Nanos = Nanos::from_millis(24);
 
 /// An occupant or rule is the main reason of a wait if it had half of it or more. In a wait caused by a crowd of equals, whatever

@@ -1,7 +1,7 @@
-//! Short names of cgroups: the pod, the unit or the container, where the path shows one.
+//! Short names of cgroups: the pod, the unit or the container, where the path shows one ([`Place`]).
 
-/// Digits of an id that are shown.
-const ID_DIGITS: usize = 12;
+use unstarve_facts::Place;
+
 /// Digits of a pod's uid that are shown.
 const UID_DIGITS: usize = 8;
 /// Longer paths are cut on the left.
@@ -12,41 +12,16 @@ pub fn place(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     // Below these, users choose names as they like.
     let is_users = parts.first().is_some_and(|part| *part == "user.slice");
-    let name = if is_users { None } else { pod(&parts).or_else(|| unit(&parts)).or_else(|| container(&parts)) };
+    let name = if is_users { None } else { short(&Place::of(path, "")) };
     let name = name.unwrap_or_else(|| shortened(path, &parts));
     name.escape_debug().to_string()
 }
 
-/// `pod<uid>` with the cgroupfs driver, `kubepods-burstable-pod<uid>.slice` with systemd's.
-fn pod(parts: &[&str]) -> Option<String> {
-    let at = parts.iter().position(|part| part.contains("kubepods"))?;
-    let uid = |part: &&str| {
-        let uid = match part.rsplit_once("-pod") {
-            Some((_, uid)) => uid,
-            None => part.strip_prefix("pod")?,
-        };
-        let uid = uid.split_once('.').map_or(uid, |(uid, _)| uid);
-        let is_uid = uid.len() >= UID_DIGITS && uid.chars().all(|c| c.is_ascii_hexdigit() || matches!(c, '-' | '_'));
-        is_uid.then(|| format!("pod {}…", &uid[..UID_DIGITS]))
-    };
-    parts[at..].iter().find_map(uid)
-}
-
-/// The first unit of the path: groups below it are the unit's own.
-fn unit(parts: &[&str]) -> Option<String> {
-    let is_unit = |part: &&&str| part.ends_with(".service") && part.len() > ".service".len();
-    parts.iter().find(is_unit).map(|part| (*part).to_owned())
-}
-
-/// `docker-<64 digits>.scope`, `docker/<64 digits>`.
-fn container(parts: &[&str]) -> Option<String> {
-    let id = |part: &&str| {
-        let bare = part.strip_suffix(".scope").unwrap_or(part);
-        let id = bare.rsplit_once('-').map_or(bare, |(_, id)| id);
-        let is_id = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_id.then(|| format!("container {}", &id[..ID_DIGITS]))
-    };
-    parts.iter().find_map(id)
+fn short(place: &Place) -> Option<String> {
+    let pod = place.pod.as_deref().map(|uid| format!("pod {}…", uid.get(..UID_DIGITS).unwrap_or(uid)));
+    let unit = || place.unit.clone().filter(|unit| unit.ends_with(".service"));
+    let container = || place.container.as_ref().map(|id| format!("container {id}"));
+    pod.or_else(unit).or_else(container)
 }
 
 fn shortened(path: &str, parts: &[&str]) -> String {
@@ -84,6 +59,15 @@ mod tests {
             ("/user.slice/user-1000.slice/nginx.service".to_owned(), "…/nginx.service"),
             ("/podshort/nothing".to_owned(), "/podshort/nothing"),
             ("/a\u{1b}[2J".to_owned(), "/a\\u{1b}[2J"),
+            // Groups of this name that no kubelet made: below a group of another's, a service's own, or one with a similar name.
+            (format!("/mine/kubepods/pod{uid}"), "…/pod99999999-1111-2222-3333-444444444444"),
+            (format!("/kubepods-mine/pod{uid}"), "…/pod99999999-1111-2222-3333-444444444444"),
+            (format!("/system.slice/a.service/kubepods/pod{uid}"), "a.service"),
+            (format!("/system.slice/a.service/{digits}"), "a.service"),
+            ("/mine/nginx.service".to_owned(), "/mine/nginx.service"),
+            // `--cgroup-root=/kubelet`, and containerd with systemd's names but without systemd.
+            (format!("/kubelet/kubepods/pod{uid}/{digits}"), "pod 99999999…"),
+            (format!("/kubepods-pod{}.slice:cri-containerd:{digits}", uid.replace('-', "_")), "pod 99999999…"),
         ] {
             assert_eq!(place(&path), name, "{path}");
         }

@@ -119,8 +119,10 @@ fn place(form: Form) -> String {
             form.default_with(8).unwrap_or_default()
         ),
     };
+    let levels: Vec<String> = form.stable_from().map(|level| level.to_string()).collect();
+    let levels = if levels.is_empty() { levels.concat() } else { format!(", and from {} on", levels.join(" and ")) };
     let option = form.config().map(|option| format!(", CONFIG_{option}")).unwrap_or_default();
-    format!("{}{vendor}: {}{}{option}", form.versions(), form.path(), default.replace("  ", " "))
+    format!("{}{levels}{vendor}: {}{}{option}", form.versions(), form.path(), default.replace("  ", " "))
 }
 
 fn is_about(row: Row, knob: Knob) -> bool {
@@ -263,6 +265,18 @@ mod tests {
         }
         assert_eq!(explain("OWNER_SPIN"), None, "known from memory alone");
         assert_eq!(explain("no such thing"), None);
+    }
+
+    #[test]
+    fn stable_levels_that_took_a_default_over_are_named() {
+        let explanation = explain("base_slice_ns").expect("a setting");
+        let (_, lines) =
+            explanation.sections.iter().find(|(heading, _)| *heading == "Where, by kernel").expect("there");
+        assert!(
+            lines[1].starts_with("6.15 and later, and from 6.12.31 and 6.14.9 on: ") && lines[1].contains("700000"),
+            "{lines:?}"
+        );
+        assert!(lines[0].starts_with("6.6 to 6.14: "), "{lines:?}");
     }
 
     #[test]

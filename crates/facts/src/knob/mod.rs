@@ -241,9 +241,13 @@ impl Form {
         self.until().is_none_or(|(sure, _)| (version.major, version.minor) <= (sure.major, sure.minor))
     }
 
+    /// The stable levels of older series that took it over: `6.12.31`, `6.14.9`.
+    pub fn stable_from(self) -> impl Iterator<Item = Version> {
+        self.text("stable_from").split(' ').filter_map(|text| text.parse::<Version>().ok())
+    }
+
     fn was_taken_over_by(self, version: Version) -> bool {
-        let mut levels = self.text("stable_from").split(' ').filter_map(|text| text.parse::<Version>().ok());
-        levels.any(|from| {
+        self.stable_from().any(|from| {
             from.patch.is_some_and(|level| version.stable_reaches(from.major, from.minor, level) == Some(true))
         })
     }

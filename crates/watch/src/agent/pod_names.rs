@@ -1,7 +1,8 @@
 //! Names of pods and containers, as the kubelet writes them on the node: no API server is asked.
 //!
 //! Kubelet, pkg/kubelet/kuberuntime/helpers.go: `/var/log/pods/NAMESPACE_NAME_UID/`, and
-//! `/var/log/containers/NAME_NAMESPACE_CONTAINER-ID.log`. Names of Kubernetes have no `_`.
+//! `/var/log/containers/NAME_NAMESPACE_CONTAINER-ID.log`, a link whose name alone is read. Names of Kubernetes have no `_`. The manifests
+//! mount the second directory only.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,6 +108,7 @@ fn entry(directory: &Path, is_it: impl Fn(&str) -> bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::reading::place_of;
 
     #[test]
     fn names_are_those_of_the_kubelets_logs() {
@@ -116,7 +118,7 @@ mod tests {
         fs::create_dir(logs.path().join("containers")).expect("made");
         fs::write(logs.path().join(format!("containers/payments-0_shop_app-{id}.log")), "").expect("written");
         let names = PodNames::below(logs.path());
-        let place = Place::of(&format!("/kubepods/burstable/pod{uid}/{id}"));
+        let place = place_of(&format!("/kubepods/burstable/pod{uid}/{id}"));
         let name = names.of(&place);
         assert_eq!(name.word(), "shop/payments-0/app");
         let labels: Vec<_> = name.labels().map(|(label, value)| format!("{label}={value}")).collect();
@@ -126,8 +128,30 @@ mod tests {
         );
         let unknown = names.of(&Place { pod: Some("1111111a".into()), ..Place::default() });
         assert_eq!(unknown.word(), "pod 1111111a");
-        let unit = names.of(&Place::of("/system.slice/nginx.service"));
+        let unit = names.of(&place_of("/system.slice/nginx.service"));
         assert_eq!((unit.word().as_str(), unit.labels().count()), ("nginx.service", 1));
         assert_eq!(WorkloadName::default().word(), "other");
+    }
+
+    /// The manifests mount `/var/log/containers` alone: what its links point to is not there.
+    #[test]
+    fn names_come_from_the_links_of_containers_alone() {
+        let logs = tempfile::tempdir().expect("a directory");
+        let (uid, id) = ("0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f", "4f".repeat(32));
+        fs::create_dir(logs.path().join("containers")).expect("made");
+        let link = logs.path().join(format!("containers/payments-0_shop_app-web-{id}.log"));
+        let target = format!("/var/log/pods/shop_payments-0_{uid}/app-web/0.log");
+        std::os::unix::fs::symlink(target, link).expect("a link");
+        let names = PodNames::below(logs.path());
+        let place = place_of(&format!("/kubepods/burstable/pod{uid}/{id}"));
+        let name = names.of(&place);
+        assert_eq!(name.word(), "shop/payments-0/app-web");
+        let labels: Vec<_> = name.labels().map(|(label, value)| format!("{label}={value}")).collect();
+        assert_eq!(
+            labels,
+            [&format!("pod_uid={uid}"), "pod_namespace=shop", "pod_name=payments-0", "pod_container=app-web"]
+        );
+        // The links do not have the pod's uid: without a container its name is not known.
+        assert_eq!(names.of(&Place { container: None, ..place }).word(), format!("pod {uid}"));
     }
 }

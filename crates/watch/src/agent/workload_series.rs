@@ -10,7 +10,7 @@ use std::sync::Arc;
 use unstarve_model::{Nanos, Time};
 
 use super::pod_names::{PodNames, WorkloadName};
-use crate::engine::reading::Place;
+use crate::engine::reading::{Place, place_of};
 use crate::engine::reading::{Reading, WorkloadSums};
 
 /// The worst are found over this time.
@@ -130,7 +130,7 @@ impl WorkloadSeries {
             stopped.insert(Arc::clone(&group.path), group.counted.ns);
             total += new;
             if new > 0 {
-                grown.push((Arc::new(Place::of(&group.path)), [new, 0, 0]));
+                grown.push((Arc::new(place_of(&group.path)), [new, 0, 0]));
             }
         }
         self.stopped = stopped;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     fn named(rows: &[WorkloadRow], path: &str) -> Option<Parts> {
-        rows.iter().find(|row| row.name.place == Place::of(path)).map(|row| row.parts)
+        rows.iter().find(|row| row.name.place == place_of(path)).map(|row| row.parts)
     }
 
     fn series(limit: usize) -> WorkloadSeries {

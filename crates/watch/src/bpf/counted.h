@@ -22,7 +22,7 @@
 #define ROLES 32
 #define BANDS 4
 #define QUEUES (ROLES * BANDS)
-/* `PlaceTable::LIMIT` of place_table.rs: pods and units by number. */
+/* `Workloads::LIMIT` of workload.rs: pods and units by number. */
 #define PLACES 256
 /* Runs by place that a CPU remembers. */
 #define RUNS 32
@@ -164,10 +164,11 @@ struct cpu {
 	u64 marks[WORDS] __attribute__((aligned(64)));
 	/* As they were when they were last looked at, by the CPU itself. */
 	u64 seen_marks[WORDS];
-	/* Who had the CPU lately: the end of each run in ns, and in the low byte its place. Runs of one place in a row are one. */
+	/* Who had the CPU lately: the low 56 bits of the end of each run in ns, and below them its place. Runs of one place in a row are one. */
 	u64 runs[RUNS];
 	u32 last_run;
-	u32 pad_run;
+	/* The generation in which `place` was found. */
+	u32 place_generation;
 	u64 pad_pages[439];
 	struct row rows[ROLES];
 	struct place_sums places[PLACES];
@@ -181,7 +182,10 @@ struct oldest {
 	u32 tid;
 	u32 tgid;
 	u32 cpu;
-	u32 role;
+	/* The number of its pod or unit when the wait began. */
+	u8 place;
+	u8 role;
+	u8 pad[2];
 	char comm[16];
 };
 
@@ -194,10 +198,12 @@ const volatile bool has_storage = 1;
 /* Whether groups are those of the unified hierarchy; else those of the cpu controller's. */
 const volatile bool is_unified = 1;
 
-/* Changed whenever roles of groups change; never 0 once tasks are looked at. */
+/* Changed whenever roles of groups or numbers of places change; never 0 once tasks are looked at. */
 volatile u32 generation = 0;
 /* By role: the weight of a group beside nice 0 = 1024; 0 for what is none, or has none. */
 volatile u32 group_weights[ROLES] = {};
+/* By place: when its number was given to the pod or unit that has it. Runs that ended before were another one's. */
+volatile u64 place_since[PLACES] = {};
 /* Waits that are younger are not listed. */
 volatile u64 least_age = 0;
 /* From when on every task that takes a CPU is seen to; 0 as long as that is to come. */

@@ -262,6 +262,32 @@ static __always_inline void account(struct cpu *c, u32 cpu, u64 now, enum manner
 	charge(c, 0, now, manner);
 }
 
+/*
+ * The end of a run that was over at `now`. What is remembered comes round after 834 days, and a machine may be up for longer: it is the latest
+ * such moment up to `now`.
+ */
+static __always_inline u64 end_of(u64 run, u64 now)
+{
+	return now - ((now - run / PLACES) & (~0ULL / PLACES));
+}
+
+/*
+ * Whose run it is, if numbers were given since that was found: the number that the CPU has may be another one's by now. What ran before and had
+ * the new number has to stay a run of its own, because it may have been another one's.
+ */
+__noinline int locate_run(u32 cpu)
+{
+	struct cpu *c = cpu_of(cpu);
+
+	if (!c)
+		return 0;
+	c->place_generation = generation;
+	c->place = locate((void *)bpf_get_current_task());
+	if (c->place != ELSEWHERE && (c->runs[c->last_run & (RUNS - 1)] & (PLACES - 1)) == c->place)
+		c->runs[++c->last_run & (RUNS - 1)] = c->run_start * PLACES | ELSEWHERE;
+	return 0;
+}
+
 /* The place that had this CPU until `now` gives it away. */
 static __always_inline void end_run(struct cpu *c, u64 now, u32 place)
 {
@@ -272,8 +298,12 @@ static __always_inline void end_run(struct cpu *c, u64 now, u32 place)
 	*last = now * PLACES | place;
 }
 
-static __always_inline void kept_by(struct cpu *c, struct place_sums *victim, u32 of, u32 by, u64 ns)
+/* A part of a wait, behind a run of `by` that ended at `run_end`. */
+static __always_inline void kept_by(struct cpu *c, struct place_sums *victim, u32 of, u32 by, u64 run_end, u64 ns)
 {
+	by = bounded(by, PLACES - 1);
+	if (run_end < place_since[by])
+		by = ELSEWHERE;
 	if (by == NOBODY) {
 		victim->idle += ns;
 	} else if (by != of || by == ELSEWHERE) {
@@ -287,7 +317,7 @@ __noinline int kept_by_runs(u32 cpu, u32 of, u64 since, u64 end)
 {
 	struct cpu *c = cpu_of(cpu);
 	struct place_sums *victim;
-	u64 run, from, to = end;
+	u64 run, run_end = end, from, to = end;
 	u32 i;
 
 	if (!c)
@@ -295,17 +325,18 @@ __noinline int kept_by_runs(u32 cpu, u32 of, u64 since, u64 end)
 	victim = &c->places[bounded(of, PLACES - 1)];
 	for (i = 0; i < RUNS - 1; i++) {
 		run = c->runs[(c->last_run - i) & (RUNS - 1)];
-		from = c->runs[(c->last_run - i - 1) & (RUNS - 1)] / PLACES;
+		from = end_of(c->runs[(c->last_run - i - 1) & (RUNS - 1)], end);
 		if (from < since)
 			from = since;
 		if (from < to) {
-			kept_by(c, victim, of, run & (PLACES - 1), to - from);
+			kept_by(c, victim, of, run & (PLACES - 1), run_end, to - from);
 			to = from;
 		}
 		if (to <= since)
 			return 0;
+		run_end = from;
 	}
-	kept_by(c, victim, of, ELSEWHERE, to - since);
+	kept_by(c, victim, of, ELSEWHERE, end, to - since);
 	return 0;
 }
 
@@ -313,16 +344,16 @@ __noinline int kept_by_runs(u32 cpu, u32 of, u64 since, u64 end)
 static __always_inline void count_place(struct cpu *c, struct task *it, u32 cpu, u64 end)
 {
 	u64 last = c->runs[c->last_run & (RUNS - 1)], since = it->cpu == cpu ? it->since : end;
-	u64 began = c->runs[(c->last_run - 1) & (RUNS - 1)] / PLACES;
+	u64 began = end_of(c->runs[(c->last_run - 1) & (RUNS - 1)], end);
 	struct place_sums *victim = &c->places[it->place];
 
 	victim->waited += end - it->start;
 	if (since > end)
 		since = end;
 	if (since > it->start)
-		kept_by(c, victim, it->place, ELSEWHERE, since - it->start);
+		kept_by(c, victim, it->place, ELSEWHERE, end, since - it->start);
 	if (since >= began)
-		kept_by(c, victim, it->place, last & (PLACES - 1), end - since);
+		kept_by(c, victim, it->place, last & (PLACES - 1), end, end - since);
 	else
 		kept_by_runs(cpu, it->place, since, end);
 }

@@ -52,8 +52,8 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 	struct task *it = find(next);
 	bool keeps = 0;
 	struct sums *sums;
+	u32 at, role;
 	u64 end;
-	u32 at;
 
 	c->rank = rank(next->prio);
 	c->weight = weight_of(next);
@@ -62,8 +62,11 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 		c->victim = 0;
 		c->role = classify(next);
 		c->place = ELSEWHERE;
+		c->place_generation = generation;
 		return;
 	}
+	/* First: while it waited the number of its pod may have become another one's. The queue where it waits stays. */
+	role = role_of(next, it);
 	if (it->state == WAITING) {
 		end = now > it->since ? now : it->since;
 		take_here(c, it, cpu, end);
@@ -76,8 +79,9 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 	}
 	if (!keeps)
 		c->victim = 0;
-	c->role = role_of(next, it);
+	c->role = role;
 	c->place = it->place;
+	c->place_generation = it->generation;
 	it->state = RUNNING;
 }
 
@@ -109,6 +113,9 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	pass(c, now);
 	if (!as_thought)
 		c->missing++;
+	/* Who keeps the CPU for long may have had a number that is another one's by now. */
+	if (tid && as_thought && c->place_generation != generation)
+		locate_run(cpu);
 	end_run(c, now, as_thought ? c->place : ELSEWHERE);
 	c->victim = 0;
 	if (it) {
@@ -298,7 +305,9 @@ int poke(void *context)
 		c->run_start = now;
 		c->run_turn = turn_of(c);
 		c->role = c->tid ? classify(task) : IDLE;
-		c->place = c->tid ? ELSEWHERE : NOBODY;
+		c->place = NOBODY;
+		if (c->tid)
+			locate_run(cpu);
 		rate(c, task);
 	} else if (c->role != IDLE) {
 		/* What is waited while the CPU is idle counts when a switch confirms that it was. */
@@ -312,6 +321,8 @@ int poke(void *context)
 			rate(c, task);
 			if (c->role >= REAL_TIME)
 				c->role = classify(task);
+			if (c->place_generation != generation)
+				locate_run(cpu);
 		}
 	}
 	barrier();
@@ -389,6 +400,7 @@ int list(struct bpf_iter__task *context)
 	oldest.tid = task->pid;
 	oldest.tgid = task->tgid;
 	oldest.cpu = it->cpu;
+	oldest.place = it->place;
 	oldest.role = it->queue / BANDS;
 	bpf_probe_read_kernel_str(oldest.comm, sizeof(oldest.comm), &task->comm);
 	bpf_seq_write(context->meta->seq, &oldest, sizeof(oldest));

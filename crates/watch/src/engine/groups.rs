@@ -4,6 +4,10 @@ use std::cmp::Reverse;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirEntryExt;
+#[cfg(any(feature = "bpf", test))]
+use std::os::unix::fs::MetadataExt;
+#[cfg(any(feature = "bpf", test))]
+use std::path::Component;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -81,6 +85,15 @@ impl Hierarchy {
         &self.mount
     }
 
+    /// Whether a path of `/proc/PID/cgroup` is that of the group with this id, the inode of its directory in both versions (kernfs). It is not
+    /// if the task has moved since it was seen in the group, or the group is gone, or cannot be seen from this process's namespace.
+    #[cfg(any(feature = "bpf", test))]
+    pub fn is_path_of(&self, path: &str, id: u64) -> bool {
+        let below = Path::new(path.trim_start_matches('/'));
+        let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+        is_plain && fs::symlink_metadata(self.mount.join(below)).is_ok_and(|directory| directory.ino() == id)
+    }
+
     /// A hierarchy for tests.
     #[cfg(test)]
     pub fn at(mount: &Path, unified: bool) -> Hierarchy {
@@ -147,6 +160,12 @@ impl Lookout {
         Lookout { hierarchy, known: FxHashMap::default(), looks: 0, looked: None }
     }
 
+    /// The hierarchy it looks at.
+    #[cfg(feature = "bpf")]
+    pub fn hierarchy(&self) -> &Hierarchy {
+        &self.hierarchy
+    }
+
     /// Whether the hierarchy is cgroup v2.
     pub fn is_unified(&self) -> bool {
         self.hierarchy.unified
@@ -191,8 +210,6 @@ impl Lookout {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
 
     #[test]
@@ -220,6 +237,30 @@ mod tests {
 
     fn lookout(place: &Path) -> Lookout {
         Lookout::new(Hierarchy { mount: place.into(), unified: true })
+    }
+
+    #[test]
+    fn a_path_is_that_of_a_group_by_its_inode() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let place = directory.path().join("mount");
+        for name in ["mount", "mount/system.slice", "mount/system.slice/containerd.service", "pod"] {
+            fs::create_dir(directory.path().join(name)).expect("made");
+        }
+        let inode = |name: &str| fs::metadata(directory.path().join(name)).expect("there").ino();
+        let service = inode("mount/system.slice/containerd.service");
+        let hierarchy = Hierarchy::at(&place, true);
+        for (path, id, is_it) in [
+            ("/system.slice/containerd.service", service, true),
+            // The task has moved: the path is another group's.
+            ("/system.slice", service, false),
+            ("/system.slice/containerd.service", inode("mount/system.slice"), false),
+            ("/system.slice/containerd.service (deleted)", service, false),
+            ("/", inode("mount"), true),
+            // Above the root of this process's namespace.
+            ("/../pod", inode("pod"), false),
+        ] {
+            assert_eq!(hierarchy.is_path_of(path, id), is_it, "{path}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod limits;
 #[cfg(feature = "bpf")]
 mod lockdown;
 mod open;
+#[cfg(feature = "bpf")]
 mod place_table;
 mod proc;
 pub mod reading;

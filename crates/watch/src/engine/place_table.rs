@@ -13,13 +13,21 @@ use crate::engine::reading::{Workload, WorkloadSums, Workloads};
 pub(crate) const ELSEWHERE: u8 = 0;
 const FIRST: usize = 2;
 /// A workload that has not waited and kept nobody waiting for this long makes room for another one.
-const IDLE: Duration = Duration::from_secs(60);
-/// A number is given to another workload only after this time: tasks that waited under it when it was freed are done.
+const IDLE: Duration = Workloads::IDLE;
+/// A number is given to another workload only after this time: programs that were running when it was freed are done. Tasks that wait or run
+/// under it for longer are located again before they are counted (`generation`), and what ended before it was given is not charged
+/// (`place_since` of counted.h).
 const RESTS: Duration = Duration::from_secs(5);
 /// So many numbers are kept free where enough workloads are idle: some of these rest.
 const MIN_FREE: usize = 32;
 /// Maximum cgroups that have a number; the map in the kernel has room for more.
 const MAX_GROUPS: usize = 3072;
+/// A cgroup whose path was not found so many times is of no known workload for `PAUSE`, and then looked up again: the lookups of others must
+/// not wait for it.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(30);
+/// Maximum cgroups of which failed lookups are counted.
+const MAX_TRIED: usize = 1024;
 
 /// The numbers of workloads.
 #[derive(Debug)]
@@ -32,6 +40,10 @@ pub(crate) struct PlaceTable {
     /// Numbers without owner, those freed first at the front.
     free: VecDeque<(u8, Option<Instant>)>,
     given: u64,
+    /// How often the path of a cgroup was not found.
+    tried: BTreeMap<u64, u32>,
+    /// Cgroups that are not looked up for a while, and since when.
+    paused: VecDeque<(Instant, u64)>,
 }
 
 #[derive(Debug)]
@@ -49,6 +61,8 @@ pub(crate) struct PlaceChanges {
     pub added: Vec<(u64, u8)>,
     /// Cgroups that have none any more.
     pub removed: Vec<u64>,
+    /// Numbers that have another owner.
+    pub given: Vec<u8>,
 }
 
 impl PlaceTable {
@@ -59,6 +73,8 @@ impl PlaceTable {
             base: vec![WorkloadSums::default(); Workloads::LIMIT],
             free: (FIRST..Workloads::LIMIT).map(|slot| (slot as u8, None)).collect(),
             given: 0,
+            tried: BTreeMap::new(),
+            paused: VecDeque::new(),
         }
     }
 
@@ -68,10 +84,30 @@ impl PlaceTable {
         self.free.front().is_some_and(|(_, freed)| is_rested(freed)) || self.idlest(now).is_some()
     }
 
-    /// Gives cgroups their numbers. `counted` are the sums so far under each number.
-    pub fn place(&mut self, found: Vec<(u64, Place)>, counted: &[WorkloadSums], now: Instant) -> PlaceChanges {
+    /// Whether a workload that seems to be idle would have to give its number away.
+    pub fn is_short(&self, now: Instant) -> bool {
+        (self.free.len() < MIN_FREE || self.groups.len() >= MAX_GROUPS) && self.idlest(now).is_some()
+    }
+
+    /// Workloads of which a task waits or has a CPU now are not idle: their sums grow when that ends.
+    pub fn keep(&mut self, busy: impl Iterator<Item = u8>, now: Instant) {
+        for number in busy {
+            if let Some(slot) = &mut self.slots[usize::from(number)] {
+                slot.grown = now;
+            }
+        }
+    }
+
+    /// Gives cgroups their numbers; `None` is one whose path was not found. `counted` are the sums so far under each number.
+    pub fn place(&mut self, found: Vec<(u64, Option<Place>)>, counted: &[WorkloadSums], now: Instant) -> PlaceChanges {
         let mut changes = PlaceChanges::default();
+        self.end_pauses(now, &mut changes);
         for (group, place) in found {
+            let Some(place) = place else {
+                self.not_found(group, now, &mut changes);
+                continue;
+            };
+            self.tried.remove(&group);
             if self.groups.len() >= MAX_GROUPS {
                 self.forget_idle(now, &mut changes);
             }
@@ -89,6 +125,34 @@ impl PlaceTable {
             }
         }
         changes
+    }
+
+    /// Its tasks stay in no known workload, and put it on the list again when they are next located.
+    fn not_found(&mut self, group: u64, now: Instant, changes: &mut PlaceChanges) {
+        if self.tried.len() >= MAX_TRIED {
+            self.tried.clear();
+        }
+        let tries = self.tried.entry(group).or_default();
+        *tries += 1;
+        if *tries >= TRIES && self.groups.len() < MAX_GROUPS {
+            self.tried.remove(&group);
+            self.paused.push_back((now, group));
+            self.groups.insert(group, ELSEWHERE);
+            changes.added.push((group, ELSEWHERE));
+        }
+    }
+
+    fn end_pauses(&mut self, now: Instant, changes: &mut PlaceChanges) {
+        while let Some((since, group)) = self.paused.front().copied()
+            && now.duration_since(since) >= PAUSE
+        {
+            self.paused.pop_front();
+            // It may have been forgotten, and found, meanwhile.
+            if self.groups.get(&group) == Some(&ELSEWHERE) {
+                self.groups.remove(&group);
+                changes.removed.push(group);
+            }
+        }
     }
 
     fn number_of(
@@ -115,6 +179,7 @@ impl PlaceTable {
         self.base[slot] = counted.get(slot).copied().unwrap_or_default();
         let (place, last) = (Arc::new(place), WorkloadSums::default());
         self.slots[slot] = Some(Slot { place, number: self.given, last, grown: now });
+        changes.given.push(number);
         Some(number)
     }
 
@@ -175,6 +240,10 @@ mod tests {
         Place { pod: Some(format!("{number:08x}")), ..Place::default() }
     }
 
+    fn all_found(found: impl IntoIterator<Item = (u64, Place)>) -> Vec<(u64, Option<Place>)> {
+        found.into_iter().map(|(group, place)| (group, Some(place))).collect()
+    }
+
     fn grow(sums: &mut WorkloadSums, ns: u64) {
         sums.waited += Nanos(ns);
         sums.behind += Nanos(ns);
@@ -184,8 +253,10 @@ mod tests {
     fn groups_of_one_pod_have_one_number_and_those_of_none_the_first() {
         let (mut table, now) = (PlaceTable::new(), Instant::now());
         let counted = vec![WorkloadSums::default(); Workloads::LIMIT];
-        let changes = table.place(vec![(7, pod(1)), (8, pod(1)), (9, Place::default()), (10, pod(2))], &counted, now);
+        let found = [(7, pod(1)), (8, pod(1)), (9, Place::default()), (10, pod(2))];
+        let changes = table.place(all_found(found), &counted, now);
         assert_eq!(changes.added, [(7, 2), (8, 2), (9, ELSEWHERE), (10, 3)]);
+        assert_eq!(changes.given, [2, 3]);
         assert_eq!(table.report(&counted, now), Workloads::default(), "nobody has waited");
     }
 
@@ -196,7 +267,7 @@ mod tests {
         let (mut groups, mut total) = (BTreeMap::new(), 0);
         for number in 0..1000_u64 {
             let now = begun + Duration::from_secs(number);
-            let changes = table.place(vec![(number, pod(number))], &counted, now);
+            let changes = table.place(all_found([(number, pod(number))]), &counted, now);
             changes.removed.iter().for_each(|group| assert!(groups.remove(group).is_some()));
             groups.extend(changes.added.iter().copied());
             let own = groups.get(&number).copied().unwrap_or(ELSEWHERE);
@@ -216,15 +287,56 @@ mod tests {
     fn a_number_in_use_is_not_taken_away_and_a_freed_one_rests() {
         let (mut table, begun) = (PlaceTable::new(), Instant::now());
         let mut counted = vec![WorkloadSums::default(); Workloads::LIMIT];
-        let all = (0..(Workloads::LIMIT - FIRST) as u64).map(|number| (number, pod(number))).collect();
-        assert_eq!(table.place(all, &counted, begun).added.len(), Workloads::LIMIT - FIRST);
+        let all = (0..(Workloads::LIMIT - FIRST) as u64).map(|number| (number, pod(number)));
+        assert_eq!(table.place(all_found(all), &counted, begun).added.len(), Workloads::LIMIT - FIRST);
         assert!(!table.has_room(begun));
         let later = begun + IDLE;
         counted.iter_mut().skip(3).for_each(|sums| grow(sums, 1));
         table.report(&counted, later);
-        let changes = table.place(vec![(1000, pod(1000))], &counted, later);
+        let changes = table.place(all_found([(1000, pod(1000))]), &counted, later);
         assert_eq!((changes.removed, changes.added), (vec![0], vec![]), "the idle one makes room, after a rest");
-        let changes = table.place(vec![(1000, pod(1000))], &counted, later + RESTS);
+        let changes = table.place(all_found([(1000, pod(1000))]), &counted, later + RESTS);
         assert_eq!(changes.added, [(1000, 2)]);
+    }
+
+    #[test]
+    fn who_waits_or_has_a_cpu_is_not_idle_and_keeps_its_number() {
+        let (mut table, begun) = (PlaceTable::new(), Instant::now());
+        let counted = vec![WorkloadSums::default(); Workloads::LIMIT];
+        let all = (0..(Workloads::LIMIT - FIRST) as u64).map(|number| (number, pod(number)));
+        table.place(all_found(all), &counted, begun);
+        assert!(!table.is_short(begun), "none is idle");
+        let later = begun + IDLE;
+        assert!(table.is_short(later));
+        // Nobody's numbers are no workload's.
+        table.keep([ELSEWHERE, 1, 7, 9].into_iter(), later);
+        let changes = table.place(all_found([(1000, pod(1000))]), &counted, later);
+        let expected: Vec<u64> = (0..MIN_FREE as u64 + 2).filter(|group| ![5, 7].contains(group)).collect();
+        assert_eq!((changes.removed, changes.given), (expected, vec![]));
+        assert_eq!((table.groups.get(&5), table.groups.get(&7)), (Some(&7), Some(&9)));
+    }
+
+    #[test]
+    fn a_group_whose_task_has_left_is_looked_up_again() {
+        let (mut table, begun) = (PlaceTable::new(), Instant::now());
+        let counted = vec![WorkloadSums::default(); Workloads::LIMIT];
+        for _ in 1..TRIES {
+            assert_eq!(table.place(vec![(7, None)], &counted, begun), PlaceChanges::default());
+        }
+        // By then it has no number, so it is found again for as long as a task of it runs.
+        assert_eq!(table.place(all_found([(7, pod(1))]), &counted, begun).added, [(7, 2)]);
+        for _ in 1..TRIES {
+            table.place(vec![(8, None)], &counted, begun);
+        }
+        let changes = table.place(vec![(8, None), (9, Some(pod(2)))], &counted, begun);
+        assert_eq!(changes.added, [(8, ELSEWHERE), (9, 3)], "a pause");
+        let before = begun + PAUSE - Duration::from_millis(1);
+        assert_eq!(table.place(Vec::new(), &counted, before), PlaceChanges::default());
+        assert_eq!(table.place(Vec::new(), &counted, begun + PAUSE).removed, [8]);
+        assert_eq!(table.place(all_found([(8, pod(3))]), &counted, begun + PAUSE).added, [(8, 4)]);
+        (100..3000).for_each(|group| {
+            table.place(vec![(group, None)], &counted, begun);
+        });
+        assert!(table.tried.len() <= MAX_TRIED);
     }
 }

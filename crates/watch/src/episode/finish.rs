@@ -10,7 +10,7 @@ use super::ignore_filter::is_below;
 use super::record::{Episode, FirstRemedy, OtherFinding, Party, Seen, Suffered};
 use super::remark::is_remark;
 use super::truncate_path::cut;
-use crate::engine::reading::Place;
+use crate::engine::reading::{Place, place_of};
 use crate::engine::reading::{Role, RoleKind, TaskId};
 
 /// Maximum victims listed in an episode; the rest are counted.
@@ -300,7 +300,7 @@ impl Party {
 
     /// The same, with the group within the role.
     fn in_group(self, path: &str) -> Party {
-        Party { place: Place::of(path), cgroup: Some(cut(path)), ..self }
+        Party { place: place_of(path), cgroup: Some(cut(path)), ..self }
     }
 
     /// The same, with the place of the group that the counters saw a limit stop: its tasks may be in several groups below that.
@@ -322,7 +322,7 @@ impl Party {
         };
         let party = members.party(&victim.comm, seen);
         // A group that its own limit stops: its path is its name.
-        let group = (victim.kind == VictimKind::Cgroup).then(|| Place::of(&victim.comm));
+        let group = (victim.kind == VictimKind::Cgroup).then(|| place_of(&victim.comm));
         match group.filter(|_| party.place == Place::default()) {
             Some(place) => Party { place, cgroup: party.cgroup.or_else(|| Some(cut(&victim.comm))), ..party },
             None => party,
@@ -397,7 +397,7 @@ fn only<T>(all: &[T]) -> Option<&T> {
 }
 
 fn place(cgroup: Option<&String>) -> Place {
-    cgroup.map(|cgroup| Place::of(cgroup)).unwrap_or_default()
+    cgroup.map(|cgroup| place_of(cgroup)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -533,7 +533,7 @@ fn of_several_programs_of_one_name_no_one_is_named_but_whom_the_counters_saw() {
     let group = "/system.slice/storm.service";
     let seen = Party {
         cgroup: Some(group.into()),
-        place: Place::of(group),
+        place: place_of(group),
         role: Some(group.into()),
         ..episode.culprit.clone().unwrap_or_default()
     };

@@ -134,6 +134,7 @@ static void go(struct task_struct *from, struct task_struct *to, bool sleeps)
 	from->on_rq = !sleeps;
 	from->nvcsw++;
 	to->on_cpu = 1;
+	running = from;
 	switched(0, from, to);
 	from->on_cpu = 0;
 }
@@ -546,6 +547,107 @@ static void a_wait_is_divided_among_the_pods_that_ran(void)
 	      the_cpus[1].places[5].waited, the_cpus[1].places[5].idle);
 }
 
+/* Two pods, of groups 20 and 21, and a task of none. */
+static struct task_struct in_first, in_second, in_none;
+
+static void two_pods(void)
+{
+	seeded = 1;
+	generation = 1;
+	stolen = 0;
+	runqueue.clock_update_flags = IS_OLD;
+	in_first = named(1, 120);
+	in_second = named(2, 120);
+	in_none = named(3, 120);
+	in_role(&in_first, 20);
+	in_role(&in_second, 21);
+	places_of_groups[20] = 5;
+	places_of_groups[21] = 6;
+	make(&in_first);
+	make(&in_second);
+	make(&in_none);
+	running = &idle;
+	poke(0);
+}
+
+/* User space gives the number of a group to group 22, of which no task has run yet. */
+static void give_away(u32 group)
+{
+	place_since[places_of_groups[group]] = mono;
+	places_of_groups[22] = places_of_groups[group];
+	places_of_groups[group] = ELSEWHERE;
+	generation++;
+}
+
+static void a_number_that_is_another_pods_by_now_is_not_charged(void)
+{
+	struct place_sums *sums = the_cpus[0].places;
+	struct task_struct heir = named(4, 120);
+
+	/* The first pod keeps the CPU: no switch says whose it is. */
+	two_pods();
+	in_role(&heir, 22);
+	make(&heir);
+	go(&idle, &in_first, 0);
+	mono += MS;
+	woken(&in_second);
+	mono += 70000 * MS;
+	give_away(20);
+	mono += MS;
+	go(&in_first, &in_second, 1);
+	CHECK(sums[5].kept == 0 && sums[ELSEWHERE].kept == 70001 * MS, "%llu, %llu", sums[5].kept, sums[ELSEWHERE].kept);
+	CHECK(sums[6].waited == 70001 * MS, "%llu", sums[6].waited);
+
+	/* The second one's task waits all the time. */
+	go(&in_second, &in_none, 0);
+	mono += 70000 * MS;
+	give_away(21);
+	mono += MS;
+	go(&in_none, &in_second, 1);
+	CHECK(sums[6].waited == 70001 * MS && sums[6].behind == 70001 * MS, "%llu, %llu", sums[6].waited, sums[6].behind);
+	CHECK(sums[ELSEWHERE].waited == 70001 * MS, "%llu", sums[ELSEWHERE].waited);
+
+	/* It has ended, and is remembered; the one that has its number then follows at once. */
+	places_of_groups[20] = 7;
+	places_of_groups[22] = ELSEWHERE;
+	generation++;
+	go(&in_second, &in_first, 1);
+	mono += MS;
+	woken(&in_second);
+	mono += 2 * MS;
+	go(&in_first, &heir, 1);
+	mono += 4 * MS;
+	give_away(20);
+	mono += 8 * MS;
+	go(&heir, &in_second, 1);
+	CHECK(sums[7].kept == 12 * MS, "%llu", sums[7].kept);
+}
+
+/* What a CPU remembers of a run are 56 bits. */
+static void pods_are_charged_after_years_of_uptime(void)
+{
+	struct place_sums *sums = the_cpus[0].places;
+	u32 i;
+
+	for (i = 0; i < 3; i++) {
+		memset(the_cpus, 0, sizeof(the_cpus));
+		/* The moment at which they come round, and another time before and after. */
+		mono = (1ULL << 56) + (i - 1) * 1000000 * MS - 2 * MS;
+		two_pods();
+		go(&idle, &in_first, 0);
+		mono += MS;
+		woken(&in_second);
+		mono += 2 * MS;
+		go(&in_first, &in_none, 1);
+		mono += 4 * MS;
+		go(&in_none, &in_second, 1);
+		CHECK(sums[6].waited == 6 * MS && sums[6].behind == 6 * MS, "%u: %llu, %llu", i, sums[6].waited, sums[6].behind);
+		CHECK(sums[5].kept == 2 * MS && sums[ELSEWHERE].kept == 4 * MS, "%u: %llu, %llu", i, sums[5].kept,
+		      sums[ELSEWHERE].kept);
+		go(&in_second, &idle, 1);
+	}
+}
+
 /* Reads a stream of events (streams.rs writes it) and prints the sums: who waited, who had the CPU, by which rule, for how long. */
 static void follow_stream(void)
 {
@@ -632,6 +734,8 @@ static const struct {
 	TEST(a_queue_that_does_not_grow_for_days_was_there),
 	TEST(a_task_that_is_moved_at_once_is_judged_by_its_band),
 	TEST(a_wait_is_divided_among_the_pods_that_ran),
+	TEST(a_number_that_is_another_pods_by_now_is_not_charged),
+	TEST(pods_are_charged_after_years_of_uptime),
 	TEST(follow_stream),
 };
 

@@ -70,3 +70,14 @@ fn a_task_that_is_moved_at_once_is_judged_by_its_band() {
 fn a_wait_is_divided_among_the_pods_that_ran() {
     run("a_wait_is_divided_among_the_pods_that_ran");
 }
+
+/// A pod that had a number, and kept a CPU or waited for one when the number was given to another pod.
+#[test]
+fn a_number_that_is_another_pods_by_now_is_not_charged() {
+    run("a_number_that_is_another_pods_by_now_is_not_charged");
+}
+
+#[test]
+fn pods_are_charged_after_years_of_uptime() {
+    run("pods_are_charged_after_years_of_uptime");
+}

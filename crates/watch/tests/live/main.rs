@@ -53,6 +53,7 @@ fn main() -> std::process::ExitCode {
         trial("a_daemon_is_not_named_for_turns_elsewhere", daemon::is_not_named_for_turns_elsewhere),
         trial("pods_that_starve_and_are_stopped_have_names", pods::that_starve_and_are_stopped_have_names),
         trial("pods_that_come_and_go_grow_nothing", pods::that_come_and_go_grow_nothing),
+        trial("a_pod_that_a_task_left_has_its_own_name", pods::that_a_task_left_have_their_own_names),
         trial("an_episode_has_its_trace_while_another_is_explained", overlapping::both_have_their_trace),
         trial("an_id_that_is_used_again_is_another_task", reused::is_another_task),
         trial("without_bpf_waits_are_counted_by_tracefs", fallback::names_the_hog),

@@ -70,6 +70,47 @@ pub fn that_starve_and_are_stopped_have_names() -> Ended {
     Ok(())
 }
 
+/// A task moves to another pod before its path is read, as a container runtime's child does: the first pod's number is not the second one's.
+pub fn that_a_task_left_have_their_own_names() -> Ended {
+    let mut engine = stage::engine()?;
+    let above = Group::above(&["kubepods", "kubepods/burstable"])?;
+    let (left, joined) = (Pod::make(NOISY, 1024)?, Pod::make(QUIET, 1024)?);
+    // Numbers are given at a reading, once a second at most.
+    std::thread::sleep(Duration::from_secs(1));
+    stage::read(&mut engine)?;
+    let lasts = Duration::from_secs(12);
+    let movers = [Load::wake(&[], lasts)?, Load::wake(&[], lasts)?];
+    for mover in &movers {
+        left.0[0].add(mover)?;
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    for mover in &movers {
+        joined.0[0].add(mover)?;
+    }
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(250));
+        stage::read(&mut engine)?;
+    }
+    let stays = [Load::spin(&[], lasts)?, Load::spin(&[], lasts)?];
+    for load in &stays {
+        left.0[0].add(load)?;
+    }
+    let begun = Instant::now();
+    loop {
+        std::thread::sleep(Duration::from_millis(250));
+        let reading = stage::read(&mut engine)?;
+        if [NOISY, QUIET].into_iter().all(|uid| sums(&reading, uid).is_some()) {
+            break;
+        }
+        if begun.elapsed() > Duration::from_secs(6) {
+            return Err(Stop::Fail(format!("both have waited: {:?}", reading.workloads)));
+        }
+    }
+    drop((movers, stays, left, joined, above));
+    Ok(())
+}
+
 fn await_pods(engine: &mut impl Engine) -> Result<Reading, Stop> {
     let begun = Instant::now();
     loop {

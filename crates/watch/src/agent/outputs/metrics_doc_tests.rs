@@ -9,7 +9,7 @@ use crate::agent::board::{Board, RecorderState};
 use crate::agent::pod_names::PodNames;
 use crate::agent::store::Kept;
 use crate::agent::workload_series::WorkloadSeries;
-use crate::engine::reading::RoleKind;
+use crate::engine::reading::{RoleKind, place_of};
 use crate::episode::{Episode, Party, Place, Seen, Trigger};
 use crate::testing::{Scene, at};
 
@@ -31,11 +31,11 @@ pub(super) fn full_board() -> Arc<Board> {
     let party = |path: &str, comm: &str| Party {
         comm: comm.to_owned(),
         tid: Some(12),
-        place: Place::of(path),
+        place: place_of(path),
         ..Party::default()
     };
     let victim = Party {
-        place: Place { container: Some("4f4f4f4f4f4f".into()), ..Place::of(VICTIM) },
+        place: Place { container: Some("4f4f4f4f4f4f".into()), ..place_of(VICTIM) },
         ..party(VICTIM, "payments")
     };
     let unit = party(CULPRIT, "cruncher");

@@ -56,6 +56,8 @@ pub(super) struct Current {
     pub tid: Tid,
     pub tgid: Tid,
     pub role: RoleId,
+    /// The number of its pod or unit.
+    pub place: u8,
     /// Start of its run; `None` if the CPU switched while this was read.
     pub since: Option<Time>,
 }
@@ -275,6 +277,7 @@ impl Cpu {
                 tid: Tid(ptr::read_volatile(&raw const (*cpu).tid)),
                 tgid: Tid(ptr::read_volatile(&raw const (*cpu).tgid)),
                 role: RoleId(ptr::read_volatile(&raw const (*cpu).role)),
+                place: ptr::read_volatile(&raw const (*cpu).place),
                 since: None,
             };
             fence(Ordering::Acquire);

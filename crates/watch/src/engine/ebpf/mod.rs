@@ -6,13 +6,13 @@ mod programs;
 
 use std::time::{Duration, Instant};
 
-use unstarve_model::{ClockPair, Nanos};
+use unstarve_model::{ClockPair, Nanos, Tid};
 
 use crate::engine::groups::{Hierarchy, Lookout};
 use crate::engine::limit_files::LimitLookout;
-use crate::engine::place_table::PlaceTable;
-use crate::engine::reading::Place;
+use crate::engine::place_table::{PlaceChanges, PlaceTable};
 use crate::engine::reading::{Cost, Lost, Quiet, Reading};
+use crate::engine::reading::{Place, place_of};
 use crate::engine::role_table::{Change, RoleTable};
 use crate::engine::{Engine, EngineError, Options, clocks, proc};
 use counted::Counted;
@@ -106,17 +106,30 @@ impl Ebpf {
             return Ok(());
         }
         self.looked_at_places = Some(now);
-        let found = self.programs.take_unplaced(MOST_PLACES);
-        if found.is_empty() {
+        let found = self.programs.take_unplaced(MOST_PLACES).into_iter();
+        let found: Vec<_> = found.map(|(group, tid)| (group, self.place_of(group, tid))).collect();
+        if !found.is_empty() && self.places.is_short(now) {
+            // The sums of a task that waits, or has a CPU, grow only when that ends.
+            let waiting = oldest::listed(&self.programs)?;
+            let running = counted.current.iter().map(|current| current.place);
+            self.places.keep(waiting.iter().map(|wait| wait.place).chain(running), now);
+        }
+        let nothing_found = found.is_empty();
+        let changes = self.places.place(found, &counted.places, now);
+        if nothing_found && changes == PlaceChanges::default() {
             return Ok(());
         }
-        let unified = self.unified;
-        let found = found.into_iter().filter_map(|(group, tid)| Some((group, Place::of(&proc::group(tid, unified)?))));
-        let changes = self.places.place(found.collect(), &counted.places, now);
         self.programs.place(&changes)?;
         // Also for tasks whose group was left out this time.
         self.programs.renew_roles();
         Ok(())
+    }
+
+    /// The pod or unit of a cgroup, by the path of a task that was in it; `None` if the task has left it.
+    fn place_of(&self, group: u64, tid: Tid) -> Option<Place> {
+        let hierarchy = self.groups.as_ref()?.hierarchy();
+        let path = proc::group(tid, self.unified).filter(|path| hierarchy.is_path_of(path, group))?;
+        Some(place_of(&path))
     }
 
     fn look_at_groups(&mut self, counted: &Counted) -> Result<(), EngineError> {

@@ -52,6 +52,15 @@ pub(super) struct Found {
     pub disproved: u64,
 }
 
+/// The waits in progress that the programs list.
+pub(super) fn listed(programs: &Programs) -> Result<Vec<RawOldest>, EngineError> {
+    let read = |source: io::Error| EngineError::Read { what: "the waiting tasks", source };
+    let bytes = programs.list().map_err(read)?;
+    let raw = bytes.chunks_exact(size_of::<RawOldest>());
+    // SAFETY: plain integers, any bits are valid; the chunk has the size of one.
+    Ok(raw.map(|bytes| unsafe { bytes.as_ptr().cast::<RawOldest>().read_unaligned() }).collect())
+}
+
 impl Oldest {
     pub fn new(from: Nanos) -> Oldest {
         Oldest {
@@ -75,16 +84,8 @@ impl Oldest {
             return Ok(self.once_more(at));
         }
         let before = clocks::thread();
-        let read = |source: io::Error| EngineError::Read { what: "the waiting tasks", source };
-        let bytes = programs.list().map_err(read)?;
-        let mut waits: Vec<OldestWait> = bytes
-            .chunks_exact(size_of::<RawOldest>())
-            .filter_map(|bytes| {
-                // SAFETY: plain integers, any bits are valid; the chunk has the size of one.
-                let raw = unsafe { bytes.as_ptr().cast::<RawOldest>().read_unaligned() };
-                self.wait(&raw, counted, at)
-            })
-            .collect();
+        let mut waits: Vec<OldestWait> =
+            listed(programs)?.iter().filter_map(|raw| self.wait(raw, counted, at)).collect();
         waits.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
         let mut waits = first_of_each(waits);
         name_occupants(&mut waits, counted);
@@ -124,7 +125,7 @@ impl Oldest {
         }
         let current = counted.current.get(raw.cpu as usize)?;
         let task = TaskId { tid: Tid(raw.tid), tgid: Tid(raw.tgid), comm: Comm::new(&raw.comm.map(|c| c as u8)) };
-        let (role, occupant_role) = (RoleId(raw.role as u8), current.role);
+        let (role, occupant_role) = (RoleId(raw.role), current.role);
         // The list is made after the sums: a task that got the CPU in between is not the one in `current`.
         let occupied = current.since.map_or(Nanos::ZERO, |since| at.trace.since(since));
         Some(OldestWait { cpu: CpuId(raw.cpu), task, role, ns, occupant: None, occupant_role, occupied })

@@ -160,6 +160,10 @@ impl Programs {
 
     /// Tasks of these cgroups have other numbers from now on.
     pub fn place(&mut self, changes: &PlaceChanges) -> Result<(), EngineError> {
+        // First: what ran under such a number until now was another one's.
+        if let Some(data) = self.skeleton.maps.bss_data.as_deref_mut() {
+            changes.given.iter().for_each(|number| data.place_since[usize::from(*number)] = clocks::now().trace.0);
+        }
         let map = &self.skeleton.maps.places;
         for group in &changes.removed {
             // Fails only if the group is not in the map, which is the aim.

@@ -14,6 +14,7 @@ pub use self::histogram::{Bucket, Histogram};
 pub use self::limited_group::LimitedGroup;
 pub(crate) use self::limited_group::shares;
 pub use self::place::Place;
+pub(crate) use self::place::place_of;
 pub use self::role::{Role, RoleId, RoleKind, VictimClass};
 pub use self::workload::{Workload, WorkloadSums, Workloads};
 

@@ -1,6 +1,7 @@
 //! Waits by workload: a pod's container, or a systemd unit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use unstarve_model::Nanos;
 
@@ -42,6 +43,8 @@ pub struct Workloads {
 impl Workloads {
     /// Maximum number of workloads at a time; `PLACES` of counted.h.
     pub const LIMIT: usize = 256;
+    /// One that has not waited and kept nobody waiting for this long makes room for another one.
+    pub(crate) const IDLE: Duration = Duration::from_secs(60);
 }
 
 impl WorkloadSums {

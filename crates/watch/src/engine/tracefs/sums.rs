@@ -12,10 +12,10 @@ use unstarve_timeline::{
 };
 
 use super::at_once::AtOnce;
-use super::workload_sums::{Occupant, WorkloadTotals};
+use super::workload_sums::{Occupant, Stage, WorkloadTotals};
 use crate::engine::proc::top_of;
-use crate::engine::reading::Place;
 use crate::engine::reading::{OldestWait, RoleId, RoleKind, TaskId, Workloads, is_precedence};
+use crate::engine::reading::{Place, place_of};
 use crate::engine::role_table::RoleTable;
 use crate::engine::task_lookup::TaskLookup;
 use crate::engine::totals::Totals;
@@ -166,7 +166,7 @@ impl Roles {
         if let Some(known) = self.places.get(group) {
             return Some(Arc::clone(known));
         }
-        let place = Some(Place::of(group)).filter(|place| *place != Place::default())?;
+        let place = Some(place_of(group)).filter(|place| *place != Place::default())?;
         if self.places.len() >= TASKS {
             self.places.clear();
         }
@@ -209,9 +209,11 @@ impl Roles {
         workloads: &mut WorkloadTotals,
         world: &World,
         wait: &Wait<'_>,
+        stage: Stage,
     ) -> (RoleId, u64) {
+        let when = (stage, wait.end);
         let own = self.workload(world, Some(world.tasks.get(wait.task).tid), wait.actor);
-        workloads.waits(own.as_ref(), wait.length());
+        workloads.waits(own.as_ref(), when, wait.length());
         let victim = self.of_waiting(world, wait);
         let prio = world.actors.get(wait.actor).prio();
         let yields = prio.map_or(Yields::ToNobody, Yields::of);
@@ -223,7 +225,7 @@ impl Roles {
                 ActorKind::Idle | ActorKind::Stopped => Occupant::Nobody,
                 _ => Occupant::Workload(self.workload(world, None, piece.occupant)),
             };
-            workloads.waits_behind(own.as_ref(), &behind, piece.length);
+            workloads.waits_behind(own.as_ref(), when, &behind, piece.length);
             let is_alone = !is_group(victim) || occupant == victim;
             let rule = as_counted(piece.rule, yields, is_alone, has_reservation);
             totals.add((victim.index(), occupant.index(), place(rule)), piece.length.0);
@@ -260,7 +262,7 @@ impl Sink for Sums {
     }
 
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        let (role, preferred) = self.roles.count(&mut self.totals, &mut self.workloads, world, wait);
+        let (role, preferred) = self.roles.count(&mut self.totals, &mut self.workloads, world, wait, Stage::Over);
         let new = self.at_once.add(role.index(), wait.cpu.0, (wait.start, wait.end), preferred);
         self.totals.roles[role.index()].preferred += new;
     }
@@ -287,7 +289,8 @@ impl Sink for Sums {
 /// Sums that include waits in progress.
 pub(crate) struct Lasting<'a> {
     totals: Totals,
-    workloads: WorkloadTotals,
+    /// Those of finished waits: which workloads there are stays the same from reading to reading.
+    workloads: &'a mut WorkloadTotals,
     /// Finished waits; and the same with waits in progress, for each role and CPU that has one.
     over: &'a AtOnce,
     at_once: AtOnce,
@@ -299,7 +302,8 @@ pub(crate) struct Lasting<'a> {
 impl<'a> Lasting<'a> {
     pub fn of(sums: &'a mut Sums, from: Nanos) -> Lasting<'a> {
         let (totals, at_once) = (sums.totals.clone(), AtOnce::default());
-        let workloads = sums.workloads.clone();
+        let workloads = &mut sums.workloads;
+        workloads.begin_reading();
         Lasting { totals, workloads, over: &sums.at_once, at_once, roles: &mut sums.roles, from, oldest: Vec::new() }
     }
 
@@ -333,7 +337,7 @@ impl Sink for Lasting<'_> {
     }
 
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        let (role, preferred) = self.roles.count(&mut self.totals, &mut self.workloads, world, wait);
+        let (role, preferred) = self.roles.count(&mut self.totals, self.workloads, world, wait, Stage::Lasting);
         self.at_once.begin_with(self.over, role.index(), wait.cpu.0);
         let new = self.at_once.add(role.index(), wait.cpu.0, (wait.start, wait.end), preferred);
         self.totals.roles[role.index()].preferred += new;
