@@ -73,7 +73,7 @@ fn is_readable_at_once(found: &Metadata) -> bool {
 
 /// The report on the host that is worst off, with the verdicts on the others.
 fn of_hosts(gathered: Gathered) -> Option<Report> {
-    let hosts = gathered.hosts.iter().filter(|host| !host.facts.is_empty());
+    let hosts = gathered.hosts.iter().filter(|host| host.sources.iter().any(|source| !source.kinds.is_empty()));
     let mut reports: Vec<Report> = hosts
         .map(|host| {
             let mut report = explain(&host.facts, &host.sources);

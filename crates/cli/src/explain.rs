@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Scope, Severity, verdict};
-use unstarve_diagnose::{FINDINGS, Options, REMEDIES, explain_beside};
+use unstarve_diagnose::{ExplainError, FINDINGS, Options, REMEDIES, explain_beside};
 use unstarve_model::EventSource;
 use unstarve_term::{Look, finding_page, first_screen, kinds_page, page_of};
 
@@ -201,7 +201,8 @@ fn read(args: &Explain) -> Result<Report> {
                 let report = source.and_then(|source| recorded(source, &recording.name(), args));
                 return if_little(report, || evidence::of_input(kept.again().ok()?));
             }
-            let report = recording.open().and_then(|source| recorded(source, &recording.name(), args));
+            let source = recording.open_or_say_why().map_err(anyhow::Error::from);
+            let report = source.and_then(|source| recorded(source, &recording.name(), args));
             if_little(report, || evidence::of_file(recording.file()?))
         }
     }
@@ -213,8 +214,16 @@ fn if_little(recorded: Result<Report>, evidence: impl FnOnce() -> Option<Report>
     match recorded {
         Ok(report) if !says_little(&report) => Ok(report),
         Ok(report) => Ok(evidence().filter(|evidence| !evidence.findings.is_empty()).unwrap_or(report)),
-        Err(error) => evidence().ok_or(error),
+        // What is a recording, and damaged, is not healthy because its notes prove nothing.
+        Err(error) => evidence().filter(|evidence| has_no_events(&error) || !evidence.findings.is_empty()).ok_or(error),
     }
+}
+
+fn has_no_events(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| match cause.downcast_ref() {
+        Some(ExplainError::Read(error)) => unstarve_readers::has_no_events(&**error),
+        _ => unstarve_readers::has_no_events(cause),
+    })
 }
 
 fn recorded(source: Box<dyn EventSource>, name: &str, args: &Explain) -> Result<Report> {

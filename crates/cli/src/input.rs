@@ -57,22 +57,26 @@ impl Recording {
     }
 
     pub fn open(&self) -> Result<Box<dyn EventSource>> {
+        self.open_or_say_why().map_err(|error| self.no_recording(error))
+    }
+
+    /// Opens it; the error is that of the reader, whatever else could read the file.
+    pub fn open_or_say_why(&self) -> Result<Box<dyn EventSource>, OpenError> {
         if self.0 == Path::new("-") {
-            return Ok(unstarve_readers::open_stdin()?);
+            return unstarve_readers::open_stdin();
         }
         let open = || unstarve_readers::open(&self.0);
         if !self.0.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
-            return open().map_err(|error| self.no_recording(error));
+            return open();
         }
         // Opening waits for a writer and its first bytes; without this message it looks like a hang.
         let remark = || output::remark(&format!("reading from the pipe {} until its writer closes it", self.name()));
-        Ok(saying_if_it_lasts(WRITER_TIMEOUT, remark, open)?)
+        saying_if_it_lasts(WRITER_TIMEOUT, remark, open)
     }
 
     /// The error for a file that is no recording, with what reads it if something does.
     fn no_recording(&self, error: OpenError) -> anyhow::Error {
-        let may_be = matches!(error, OpenError::Unknown { .. } | OpenError::NoMember { .. });
-        if !may_be || evidence::of_file(&self.0).is_none() {
+        if !unstarve_readers::has_no_events(&error) || self.file().and_then(evidence::of_file).is_none() {
             return error.into();
         }
         let name = unstarve_change::quoted_file(&self.name()).unwrap_or_else(|| "FILE".to_owned());

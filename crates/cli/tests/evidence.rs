@@ -90,3 +90,31 @@ fn the_page_of_a_log_is_written() {
     let html = std::fs::read_to_string(page).expect("written");
     assert!(html.contains("rcu_preempt is starved by poller[147]"));
 }
+
+/// Logs without a word about starvation are an answer; what is no log, and a recording that is damaged, are not.
+#[test]
+fn a_log_without_trouble_is_healthy() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("dmesg.txt");
+    let clean = "Nothing in 2 lines says that a thread is starved.";
+    let no_recording = "not a readable recording";
+    let table = [
+        ("[    0.000000] Linux version 6.12.31\n[    1.5] usb 1-1: new device\n", Some(0), clean),
+        ("Nov 22 18:39:41 host-7 kernel: usb 1-1: new device\nNov 22 18:39:42 host-7 sshd[12]: x\n", Some(0), clean),
+        ("6,16628,2000000,-;usb 1-1: new device\n6,16629,2100000,-;x\n", Some(0), clean),
+        ("Nov 22 18:39:41 host-7 sshd[12]: hello\nNov 22 18:39:42 host-7 sshd[12]: hello\n", Some(2), no_recording),
+        ("Dear list,\nmy disk is slow.\n", Some(2), no_recording),
+        (
+            "            fio-126 [000] d..2    10.166060: sched_switch: prev_comm=fio prev_pid=x\n[    1.5] usb 1-1: x\n",
+            Some(2),
+            "can be read",
+        ),
+    ];
+    for (log, code, expected) in table {
+        std::fs::write(&file, log).expect("writable");
+        let output = unstarve(&["explain", file.to_str().expect("UTF-8")]);
+        let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), code, "{log}{said}");
+        assert!(said.contains(expected), "{log}{said}");
+    }
+}

@@ -66,6 +66,11 @@ pattern!(YEAR = r"\b((?:19|20)\d\d)\b");
 pattern!(CALLER = r"^\[ *[TC]\d+\] ?");
 
 impl Message {
+    /// Whether its columns are those of a kernel's message.
+    pub fn is_of_kernel(&self) -> bool {
+        self.has_columns && self.program.is_none() && (self.uptime.is_some() || self.host.is_some())
+    }
+
     /// The message of a line.
     pub fn of(line: &str) -> Message {
         let line = without_entities(line.trim_end());

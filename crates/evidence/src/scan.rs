@@ -75,8 +75,7 @@ pub fn scan(text: impl Read, name: &str, file: u32, facts: &mut Facts) -> Result
     let mut scan = Scan::new(name, file);
     let read = read(text, name, &mut OneHost { scan: &mut scan, facts });
     scan.finish(facts);
-    let (lines, too_long, is_cut) = read?;
-    Ok(Source { name: name.to_owned(), kinds: scan.kinds, lines, too_long, is_cut })
+    Ok(read?.source(name, scan.kinds))
 }
 
 /// What a text says about one host.
@@ -90,14 +89,16 @@ pub struct HostPart {
 /// Reads a text of one or several hosts, as a log server writes: facts by host, and why the text ends early, if it does.
 pub fn scan_by_host(text: impl Read, name: &str, file: u32) -> (Vec<HostPart>, Option<ScanError>) {
     let mut hosts = ByHost { name, file, parts: Vec::new(), last: 0 };
-    let (lines, too_long, is_cut, error) = match read(text, name, &mut hosts) {
-        Ok((lines, too_long, is_cut)) => (lines, too_long, is_cut, None),
-        Err(error) => (error.line, 0, false, Some(error)),
+    let (whole, error) = match read(text, name, &mut hosts) {
+        Ok(whole) => (whole, None),
+        Err(error) => (Whole { lines: error.line, ..Whole::default() }, Some(error)),
     };
+    if whole.is_log {
+        hosts.of(None);
+    }
     let part = |(host, mut scan, mut facts): (Option<String>, Scan, Facts)| {
         scan.finish(&mut facts);
-        let source = Source { name: name.to_owned(), kinds: scan.kinds, lines, too_long, is_cut };
-        HostPart { host, facts, source }
+        HostPart { host, facts, source: whole.source(name, scan.kinds) }
     };
     (hosts.parts.into_iter().map(part).collect(), error)
 }
@@ -112,21 +113,46 @@ trait Sink {
     fn gap(&mut self);
 }
 
-/// Lines read, those that were too long, and whether the end of the text was not read.
-type Count = (u64, u64, bool);
+/// What a text is as a whole.
+#[derive(Clone, Copy, Default)]
+struct Whole {
+    lines: u64,
+    too_long: u64,
+    is_cut: bool,
+    /// It begins as a kernel's log, whatever that says.
+    is_log: bool,
+}
 
-fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<Count, ScanError> {
+impl Whole {
+    fn source(self, name: &str, mut kinds: Vec<&'static str>) -> Source {
+        if self.is_log && !kinds.contains(&KERNEL_LOG) {
+            kinds.push(KERNEL_LOG);
+        }
+        Source { name: name.to_owned(), kinds, lines: self.lines, too_long: self.too_long, is_cut: self.is_cut }
+    }
+}
+
+/// The kind of a text with messages of the kernel.
+const KERNEL_LOG: &str = "kernel log";
+
+/// A log's first lines, of which one shows that it is the kernel's.
+const LOOKED_AT: u64 = 64;
+
+fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<Whole, ScanError> {
     let failed = |line| move |source| ScanError { file: name.to_owned(), line, source };
     match ordered(text).map_err(failed(0))? {
         Ordered::Forward(text) => {
             let mut lines = Lines::new(text);
             let mut feed = Feed { sink, is_gap: true };
+            let mut is_log = false;
             // The line before, if it was left out: a message may begin there, and its words be on the next.
             let mut left_out: Vec<u8> = Vec::new();
             loop {
                 let before = lines.number();
                 let Some(line) = lines.next_line().map_err(failed(before))? else { break };
                 let is_trigger = TRIGGERS.is_match(line);
+                let may_show = !is_log && before < LOOKED_AT;
+                is_log |= may_show && Columns::of(&String::from_utf8_lossy(line)).is_of_kernel();
                 if feed.wants(is_trigger) {
                     if !left_out.is_empty() {
                         feed.sink.line(&String::from_utf8_lossy(&left_out), before, false);
@@ -141,11 +167,11 @@ fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<Count, ScanE
                     }
                 }
             }
-            Ok((lines.number(), lines.too_long(), false))
+            Ok(Whole { lines: lines.number(), too_long: lines.too_long(), is_cut: false, is_log })
         }
         Ordered::Turned(groups, is_cut) => {
             let mut feed = Feed { sink, is_gap: true };
-            let (mut read, mut too_long) = (0, 0);
+            let mut whole = Whole { is_cut, ..Whole::default() };
             for (first, group) in groups {
                 let mut lines = Lines::new(group.as_slice());
                 while let Some(line) = lines.next_line().map_err(failed(first))? {
@@ -155,10 +181,10 @@ fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<Count, ScanE
                         feed.sink.line(&text, first + lines.number() - 1, is_trigger);
                     }
                 }
-                read += lines.number();
-                too_long += lines.too_long();
+                whole.lines += lines.number();
+                whole.too_long += lines.too_long();
             }
-            Ok((read, too_long, is_cut))
+            Ok(whole)
         }
     }
 }
@@ -375,7 +401,7 @@ impl Scan {
     }
 
     fn message(&mut self, found: message::Message, columns: &Columns, number: u64, facts: &mut Facts) {
-        self.note_kind("kernel log");
+        self.note_kind(KERNEL_LOG);
         self.window = WINDOW;
         let line = Line { spot: self.spot(&columns.text, number), number, uptime: columns.uptime, wall: columns.wall };
         self.log.message(found, &line, facts);

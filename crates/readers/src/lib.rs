@@ -58,7 +58,7 @@ pub use decode::Decoder;
 pub use endian::Endian;
 pub use input::{Input, Positioned};
 pub use interner::Interner;
-pub use open::{OpenError, open, open_input, open_stdin, recording_format};
+pub use open::{OpenError, has_no_events, open, open_input, open_stdin, recording_format};
 pub use prev_state::StateBits;
 pub use text::lines::Lines;
 pub use unpack::Allowance;

@@ -14,6 +14,7 @@ use crate::perf_data::{self, PerfData};
 use crate::perf_script::{self, PerfScript};
 use crate::perfetto::{self, Perfetto};
 use crate::shifted_states::CorrectedStates;
+use crate::text::TextError;
 use crate::unpack::{MAX_LAYERS, Tests, Unpacked, unpack};
 use crate::{systrace_page, trace_dat};
 
@@ -119,6 +120,12 @@ pub enum OpenError {
         /// The reader's reason.
         source: SourceError,
     },
+}
+
+/// Whether an error says that there is no event at all, so that the file may be a text of another kind.
+pub fn has_no_events(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(OpenError::Unknown { .. } | OpenError::NoMember { .. }))
+        || matches!(error.downcast_ref(), Some(TextError::NoEvents { .. }))
 }
 
 fn readable() -> String {
