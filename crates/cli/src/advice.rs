@@ -80,7 +80,6 @@ const FOR_OPTIONS: &[(&str, &[&str], &str)] = &[
         "--once prints the table without a screen; `unstarve record --for TIME` and `unstarve explain` give a verdict",
     ),
     ("top", &["-d", "--delay"], "--interval TIME"),
-    ("top", &["-p", "--pid", "--task", "--tid"], "--filter TEXT"),
     (
         "watch",
         &["--port", "--listen", "-p", "--address", "--bind"],
@@ -240,7 +239,7 @@ const FOR_MISSING: &[(&[&str], &str)] = &[
     (&["guard"], "a policy: --policy FILE; unstarve help guard shows one"),
     (&["fix"], "--verify tries the change: --apply --verify 10s"),
     (&["compare"], "two recordings: unstarve compare before.dat after.dat"),
-    (&["export"], "the result's name: unstarve export FILE -o waits.csv, waits.parquet or trace.pftrace"),
+    (&["export"], "a recording: unstarve export unstarve.dat -o waits.csv, waits.parquet or trace.pftrace"),
     (&["timeline"], "a recording: unstarve timeline unstarve.dat; to make one: sudo unstarve record --for 10s"),
     (&["report"], "a recording: unstarve report unstarve.dat; to make one: sudo unstarve record --for 10s"),
     (&["watch", "show"], "an episode's id: unstarve watch episodes lists them"),
