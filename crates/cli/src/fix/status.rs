@@ -89,7 +89,7 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
     let lines = journalled.unreadable_lines;
     let code = if args.check && !(all && lines == 0) { NOT_DONE } else { 0 };
     output::will_end_with(code);
-    let text = if args.json { json(&fixes, lines)? } else { text(&fixes) };
+    let text = if args.json { json(&fixes, lines)? } else { text(&fixes, lines) };
     Out::new().text(&text)?;
     remark_unreadable(args, lines);
     Ok(ExitCode::from(code))
@@ -106,7 +106,10 @@ pub fn remark_unreadable(args: &LowArgs, lines: usize) {
     }
 }
 
-fn text(fixes: &[(&Batch, Vec<State>)]) -> String {
+fn text(fixes: &[(&Batch, Vec<State>)], unreadable_lines: usize) -> String {
+    if fixes.is_empty() && unreadable_lines > 0 {
+        return "no fix is known to be in force\n".to_owned();
+    }
     if fixes.is_empty() {
         return "no fix is in force\n".to_owned();
     }
