@@ -257,6 +257,24 @@ pub(crate) struct Seen {
     pub(crate) line: u64,
 }
 
+impl Seen {
+    /// A thread of which no more is known than where it stands.
+    pub(crate) fn at(spot: &Spot) -> Seen {
+        Seen {
+            pid: 0,
+            comm: String::new(),
+            policy: None,
+            rt_priority: None,
+            nice: None,
+            cpu: None,
+            state: None,
+            percent: None,
+            file_name: Arc::clone(&spot.file),
+            line: spot.line,
+        }
+    }
+}
+
 /// How long a thread has waited for CPUs since it began.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct WaitSum {

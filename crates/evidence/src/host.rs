@@ -1,10 +1,6 @@
 //! Which host a file of a bundle is of: by the loggers' host names, and by the directories of sos, supportconfig, Harvester, Rancher
 //! and must-gather.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
 use crate::fact::Facts;
 use crate::join::Joined;
 use crate::scan::{HostPart, Source};
@@ -26,13 +22,6 @@ pub struct HostDirectory {
     path: String,
     /// The host.
     name: String,
-}
-
-/// A pattern, compiled once.
-macro_rules! pattern {
-    ($name:ident = $pattern:literal) => {
-        static $name: LazyLock<Regex> = LazyLock::new(|| Regex::new($pattern).expect("a valid pattern"));
-    };
 }
 
 // `sosreport-HOST-LABEL-CASE-2026-09-17-abcdefg`, `sosreport-HOST.123456-20260917101112`: sos/report/__init__.py.

@@ -20,6 +20,14 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+/// A pattern, compiled once: `pattern!(NAME = "…")`.
+macro_rules! pattern {
+    ($name:ident = $pattern:literal) => {
+        static $name: std::sync::LazyLock<regex::Regex> =
+            std::sync::LazyLock::new(|| regex::Regex::new($pattern).expect("a valid pattern"));
+    };
+}
+
 mod case;
 mod conclude;
 mod directory;

@@ -1,7 +1,6 @@
 //! Strips what loggers, containers and mailers put before a message: `Nov 22 18:39:41 host kernel: [   12.345678][  T123] `.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use regex::Regex;
 use unstarve_model::Nanos;
@@ -21,13 +20,6 @@ pub struct Message {
     pub host: Option<String>,
     /// Whether the line has a logger's columns. If not, it may go on the line before it.
     pub has_columns: bool,
-}
-
-/// A pattern, compiled once.
-macro_rules! pattern {
-    ($name:ident = $pattern:literal) => {
-        static $name: LazyLock<Regex> = LazyLock::new(|| Regex::new($pattern).expect("a valid pattern"));
-    };
 }
 
 // `> `, `>> `, `| ` of mails and chats.

@@ -1,9 +1,6 @@
 //! Logs in reverse order, as `journalctl -r` prints them: the newest message first.
 
 use std::io::{self, Cursor, Read};
-use std::sync::LazyLock;
-
-use regex::Regex;
 
 use crate::line::Message as Columns;
 
@@ -19,8 +16,7 @@ const MIN_STEPS: usize = 3;
 /// A reversed log is turned in memory; of a longer one, its newest part.
 const MAX_BYTES: u64 = 64 << 20;
 
-static TIME_OF_DAY: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"^.{0,16}\b\d\d:\d\d:\d\d(?:[.,]\d+)?").expect("a valid pattern"));
+pattern!(TIME_OF_DAY = r"^.{0,16}\b\d\d:\d\d:\d\d(?:[.,]\d+)?");
 
 /// A text with its oldest line first.
 pub enum Ordered<R> {

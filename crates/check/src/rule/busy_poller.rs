@@ -6,7 +6,7 @@ use unstarve_facts::{Holds, Poller, TaskFacts};
 use unstarve_model::{CpuId, CpuSet, SchedPolicy};
 use unstarve_sched::{load_weight_of_nice, share_against};
 
-use super::Rule;
+use super::{MENTIONED_WEIGHT, Rule, STARVED_SHARE, WORKER_WEIGHT};
 use crate::case::{AuditInput, common, counted, cpus, is_above_fair, own_use_of_cpu, without};
 use crate::cpu_mask;
 use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
@@ -26,9 +26,6 @@ pub(super) const RULE: Rule = Rule {
 
 /// A thread that used at least this much of a CPU over its life does not sleep.
 const NEVER_SLEEPS: f64 = 0.9;
-/// A group or task of more than twice a worker's weight leaves it less than a third.
-const WORKER: u32 = 1024;
-const STARVED: f64 = 0.10;
 
 /// The pollers of one process, with the same class.
 struct Pollers<'a> {
@@ -156,8 +153,8 @@ fn severity(case: &AuditInput<'_>, group: &Pollers<'_>, first: &TaskFacts) -> Se
         return Severity::Critical;
     }
     match weight(case, first) {
-        weight if share_against(WORKER, weight) < STARVED => Severity::Critical,
-        weight if weight > 2 * WORKER => Severity::Warning,
+        weight if share_against(WORKER_WEIGHT, weight) < STARVED_SHARE => Severity::Critical,
+        weight if weight > MENTIONED_WEIGHT => Severity::Warning,
         _ if group.poller.is_some() || loses_count(case) => Severity::Warning,
         _ => Severity::Info,
     }
@@ -181,7 +178,7 @@ fn competes(case: &AuditInput<'_>, task: &TaskFacts) -> String {
             task.rt_priority
         );
     }
-    let share = share_against(WORKER, weight(case, task)) * 100.0;
+    let share = share_against(WORKER_WEIGHT, weight(case, task)) * 100.0;
     match case.snapshot.top_cgroup_of(task.tid).and_then(|group| Some((group, group.load_weight()?))) {
         Some((group, weight)) => {
             format!("its group {} has load weight {weight}: a worker (1024) gets {share:.1} % of the CPU", group.path)
@@ -232,7 +229,7 @@ fn advice(group: &Pollers<'_>, on: &str) -> Fix {
 
 /// At boot. The first CPU cannot be isolated wholly, and some CPU must stay.
 fn isolate(case: &AuditInput<'_>, group: &Pollers<'_>) -> Fix {
-    const RISK: &str = "Nothing else runs there unless it is pinned, and no load balancing. Work that the poller itself causes by \
+    const RISK_OF_ISOLATION: &str = "Nothing else runs there unless it is pinned, and no load balancing. Work that the poller itself causes by \
                         system calls (AIO, for example) still runs on its CPU.";
     const AT_RUN_TIME: &str = "At run time a cpuset partition does the first half of it: echo isolated > cpuset.cpus.partition in a \
                                group with these CPUs (6.7 and later).";
@@ -243,14 +240,14 @@ fn isolate(case: &AuditInput<'_>, group: &Pollers<'_>) -> Fix {
                 "Isolate its new CPUs: boot with isolcpus=managed_irq,domain,CPUS nohz_full=CPUS rcu_nocbs=CPUS. CPU 0 keeps the \
                  kernel's housekeeping. {AT_RUN_TIME}"
             ),
-            risk: RISK,
+            risk: RISK_OF_ISOLATION,
             valid_on: "managed_irq from 5.6 on; nohz_full and rcu_nocbs where the kernel was built with them",
         });
     }
     Fix::boot(
         FixNotes {
             text: &format!("Isolate {}: no balancing, no tick, RCU callbacks elsewhere. {AT_RUN_TIME}", cpus(set)),
-            risk: RISK,
+            risk: RISK_OF_ISOLATION,
             valid_on: "managed_irq from 5.6 on; nohz_full and rcu_nocbs where the kernel was built with them",
         },
         &format!("isolcpus=managed_irq,domain,{set} nohz_full={set} rcu_nocbs={set}"),

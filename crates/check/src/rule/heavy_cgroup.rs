@@ -5,8 +5,8 @@ use unstarve_facts::{CgroupFacts, CgroupVersion, Configured, Holds};
 use unstarve_sched::setting::cgroup;
 use unstarve_sched::{least_nice_that_equals, share_against};
 
-use super::Rule;
 use super::rt_beside_worker::{completing_mounts, described, seen_at_work};
+use super::{MENTIONED_WEIGHT, Rule, STARVED_SHARE, WORKER_WEIGHT};
 use crate::case::AuditInput;
 use crate::fix;
 use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
@@ -21,12 +21,6 @@ pub(super) const RULE: Rule = Rule {
     check,
     upgrade: None,
 };
-
-/// The load weight of nice 0, which every normal kernel thread has.
-const NORMAL: u32 = 1024;
-/// A worker with less than a third of the CPU is mentioned; with less than a tenth it starves.
-const WORTH_A_WORD: u32 = 2 * NORMAL;
-const STARVED: f64 = 0.10;
 
 fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     // Weights are rules of the fair class; a BPF scheduler that has all tasks may ignore them.
@@ -62,15 +56,15 @@ fn hidden(case: &AuditInput<'_>) -> Option<Hit> {
 /// The top-level groups that outweigh a worker, with their load weights.
 fn heavy<'a>(case: &AuditInput<'a>) -> impl Iterator<Item = (&'a CgroupFacts, u32)> {
     let top = case.snapshot.cgroups.iter().filter(|group| group.path.rmatches('/').count() == 1);
-    top.filter_map(|group| Some((group, group.load_weight().filter(|&weight| weight > WORTH_A_WORD)?)))
+    top.filter_map(|group| Some((group, group.load_weight().filter(|&weight| weight > MENTIONED_WEIGHT)?)))
 }
 
 fn hit(case: &AuditInput<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
     let threads = members(case, group);
     let cpus = group.cpus.as_ref().map_or(case.online.len(), unstarve_model::CpuSet::len).max(1);
-    let alone = share_against(NORMAL, weight);
+    let alone = share_against(WORKER_WEIGHT, weight);
     let mounts = completing_mounts(case);
-    let severity = match (threads, alone < STARVED && !mounts.is_empty()) {
+    let severity = match (threads, alone < STARVED_SHARE && !mounts.is_empty()) {
         (0, _) => Severity::Info,
         (_, true) if case.facts.direct_overwrites_complete_inline() != Holds::Yes => Severity::Critical,
         _ => Severity::Warning,
@@ -82,12 +76,12 @@ fn hit(case: &AuditInput<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
                 "Tasks of {} ({file} {}) outweigh kernel workers {:.0} to 1 on a CPU.",
                 group.path,
                 own_value(group)?,
-                f64::from(weight) / f64::from(NORMAL)
+                f64::from(weight) / f64::from(WORKER_WEIGHT)
             ))
             .brief(format!(
                 "{file} {} outweighs kernel workers {:.0} to 1",
                 own_value(group)?,
-                f64::from(weight) / f64::from(NORMAL)
+                f64::from(weight) / f64::from(WORKER_WEIGHT)
             ))
             .because(arithmetic(weight, cpus))
             .because(nice(weight))
@@ -125,12 +119,12 @@ fn own_value(group: &CgroupFacts) -> Option<u32> {
 
 /// The share of a permanently busy worker beside the group, on one CPU and if the group's load is spread.
 fn arithmetic(weight: u32, cpus: usize) -> String {
-    let alone = share_against(NORMAL, weight) * 100.0;
+    let alone = share_against(WORKER_WEIGHT, weight) * 100.0;
     if cpus <= 1 {
         return format!("load weight {weight}: a worker (1024) gets {alone:.1} % of the CPU");
     }
     let spread = weight / u32::try_from(cpus).unwrap_or(u32::MAX);
-    let shared = share_against(NORMAL, spread.max(2)) * 100.0;
+    let shared = share_against(WORKER_WEIGHT, spread.max(2)) * 100.0;
     format!(
         "load weight {weight}: a worker (1024) gets {alone:.1} % of a CPU on which all of the group's load runs, {shared:.0} % \
          when it is spread over {cpus} CPUs ({spread} on each)"

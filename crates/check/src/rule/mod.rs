@@ -23,6 +23,13 @@ use unstarve_facts::{Holds, Row, Version};
 use crate::case::AuditInput;
 use crate::hit::{Draft, Hit, Severity};
 
+/// The load weight of nice 0, which every normal kernel thread has.
+const WORKER_WEIGHT: u32 = 1024;
+/// Beside more than this weight a worker gets less than a third of the CPU: it is mentioned.
+const MENTIONED_WEIGHT: u32 = 2 * WORKER_WEIGHT;
+/// A worker with a smaller share of its CPU starves.
+const STARVED_SHARE: f64 = 0.10;
+
 /// A rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {

@@ -1,6 +1,6 @@
 //! Tools that measure how late a thread wakes: `cyclictest`, `rtla timerlat` with its analysis, `rtla osnoise`.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use regex::Regex;
 use unstarve_model::{CpuId, Nanos, SchedPolicy};
@@ -13,13 +13,6 @@ pub(super) const CYCLICTEST: Kind = Kind { triggers: &["T: 0 ("], open: open_cyc
 pub(super) const ANALYSIS: Kind = Kind { triggers: &["hit stop tracing, analyzing it"], open: open_analysis };
 pub(super) const TIMERLAT: Kind = Kind { triggers: &["Timer Latency"], open: open_timerlat };
 pub(super) const OSNOISE: Kind = Kind { triggers: &["Max Single"], open: open_osnoise };
-
-/// A pattern, compiled once.
-macro_rules! pattern {
-    ($name:ident = $pattern:literal) => {
-        static $name: LazyLock<Regex> = LazyLock::new(|| Regex::new($pattern).expect("a valid pattern"));
-    };
-}
 
 // `T: 0 ( 1234) P:80 I:1000 C: 100000 Min:      2 Act:    3 Avg:    4 Max:     1234`
 pattern!(MEASURED = r"^T:\s*\d+ \(\s*(?<pid>\d+)\) P:\s*(?<priority>\d+) I:\s*\d+ C:\s*\d+ Min:.*Max:\s*(?<max>\d+)?$");
@@ -75,12 +68,7 @@ impl Section for Cyclictest {
                 comm: "cyclictest".to_owned(),
                 policy: Some(SchedPolicy::Fifo),
                 rt_priority: Some(priority),
-                nice: None,
-                cpu: None,
-                state: None,
-                percent: None,
-                file_name: Arc::clone(&spot.file),
-                line: spot.line,
+                ..Seen::at(spot)
             });
         }
         Took::Line

@@ -1,9 +1,6 @@
 //! Files of `/proc` and of cgroups, and what prints them: `/proc/PID/sched`, `/proc/stat`, `/proc/cmdline`, `cpu.stat`, `chrt -p`,
 //! `sysctl -a`.
 
-use std::sync::{Arc, LazyLock};
-
-use regex::Regex;
 use unstarve_model::{CpuId, SchedPolicy};
 
 use super::worst::milliseconds;
@@ -19,13 +16,6 @@ pub(super) const SYSCTL: Kind = Kind {
     triggers: &["kernel.sched_", "kernel.hung_task_", "kernel.watchdog", "kernel.nmi_watchdog"],
     open: open_sysctl,
 };
-
-/// A pattern, compiled once.
-macro_rules! pattern {
-    ($name:ident = $pattern:literal) => {
-        static $name: LazyLock<Regex> = LazyLock::new(|| Regex::new($pattern).expect("a valid pattern"));
-    };
-}
 
 // `kworker/3:1 (52, #threads: 1)`: proc_sched_show_task in kernel/sched/debug.c
 pattern!(TASK_HEAD = r"^(?<comm>\S.*) \((?<pid>\d+), #threads: \d+\)$");
@@ -103,11 +93,7 @@ impl Section for Task {
             // The kernel's scale: 0 is the highest.
             rt_priority: self.prio.filter(|_| is_rt).map(|prio| 99 - prio),
             nice: self.prio.filter(|prio| (100..140).contains(prio)).map(|prio| prio.cast_signed() - 120),
-            cpu: None,
-            state: None,
-            percent: None,
-            file_name: Arc::clone(&spot.file),
-            line: spot.line,
+            ..Seen::at(&spot)
         });
         let at = Moment::of_line(self.file, spot.line);
         facts.waited(std::mem::take(&mut self.waited), spot, at);
@@ -297,19 +283,8 @@ impl Section for Chrt {
 
     fn finish(&mut self, facts: &mut Facts) {
         let Some(spot) = self.spot.take() else { return };
-        facts.seen(Seen {
-            pid: self.pid,
-            // It prints no name, and an empty one fits any.
-            comm: String::new(),
-            policy: self.policy,
-            rt_priority: self.priority,
-            nice: None,
-            cpu: None,
-            state: None,
-            percent: None,
-            file_name: Arc::clone(&spot.file),
-            line: spot.line,
-        });
+        // It prints no name, and an empty one fits any.
+        facts.seen(Seen { pid: self.pid, policy: self.policy, rt_priority: self.priority, ..Seen::at(&spot) });
     }
 }
 

@@ -1,7 +1,5 @@
 //! Lists of threads: `ps` with any columns, and `top -b`. The columns are those of the header.
 
-use std::sync::Arc;
-
 use unstarve_model::SchedPolicy;
 
 use super::{Kind, Section, Took};
@@ -87,18 +85,7 @@ impl Section for Threads {
 impl Threads {
     fn row(&self, text: &str, spot: &Spot) -> Option<Seen> {
         let mut rest = text.trim_start();
-        let mut seen = Seen {
-            pid: 0,
-            comm: String::new(),
-            policy: None,
-            rt_priority: None,
-            nice: None,
-            cpu: None,
-            state: None,
-            percent: None,
-            file_name: Arc::clone(&spot.file),
-            line: spot.line,
-        };
+        let mut seen = Seen::at(spot);
         for (place, column) in self.columns.iter().enumerate() {
             let is_last = place + 1 == self.columns.len();
             let end = if is_last { rest.len() } else { rest.find(char::is_whitespace)? };
