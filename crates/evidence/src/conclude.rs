@@ -37,7 +37,7 @@ pub const KINDS: [Kind; 4] = [
 pub enum Trouble {
     /// A thread can run and gets no CPU.
     Starved,
-    /// A thread was seen runnable, nobody knows for how long.
+    /// A thread was runnable at one moment; for how long is not known.
     SeenRunnable,
     /// A CPU does not leave what it does.
     CpuHeld,
@@ -390,7 +390,7 @@ fn share_cause(judged: &mut [Judged<'_>]) {
     }
 }
 
-/// Several CPUs with the same trouble at the same time, and nothing that says by whom: one trouble.
+/// Reports of the same trouble on several CPUs at once, none with a culprit, are one.
 fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
     let mut folded: Vec<Judged<'_>> = Vec::new();
     for one in judged.drain(..) {
@@ -467,7 +467,7 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
             None => alone.push(one),
         }
     }
-    // What remains is one trouble, told by the thread that is blocked longest and waits for no lock of the others.
+    // The other blocked threads of a boot are one trouble, named after the one that is blocked longest and waits for no lock of another.
     alone.sort_by_key(|one| {
         let is_lock = one.stuck.holder.is_some() || words::awaited(&one.stuck.works) == Some(words::Awaited::Lock);
         (boot_of(one.stuck), is_lock, std::cmp::Reverse(one.lasted))

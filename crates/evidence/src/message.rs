@@ -106,11 +106,11 @@ const ROWS: &[Row] = &[
         triggers: &["workqueue lockup", "BUG: workqueue"],
         pattern: r"^BUG: workqueue lockup - pool(?: \d+:?)?(?: cpus=(?<cpus>[\d,-]+))?(?: node=-?\d+)?(?: flags=0x(?<flags>[0-9a-f]+))?(?: bh)?(?: nice=(?<nice>-?\d+))? stuck for (?<seconds>\d+)s",
         make: |found| {
-            let flags = found.name("flags").and_then(|flags| u32::from_str_radix(flags.as_str(), 16).ok()).unwrap_or(0);
+            let flags = found.name("flags").and_then(|flags| u32::from_str_radix(flags.as_str(), 16).ok());
             Some(Message::PoolLockup {
                 cpus: text(found, "cpus"),
                 // POOL_DISASSOCIATED: the pool has no CPU, because it is unbound or its CPU is off.
-                unbound: flags & 4 != 0,
+                unbound: flags.is_some_and(|flags| flags & 4 != 0),
                 nice: number(found, "nice").unwrap_or_default(),
                 stuck: seconds(found, "seconds")?,
             })

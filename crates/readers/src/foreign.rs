@@ -84,7 +84,7 @@ fn text(prefix: &[u8]) -> &'static str {
     if prefix.starts_with(b"Attaching ") {
         return "it is text of bpftrace: record with `unstarve record`, `perf sched record` or trace-cmd";
     }
-    "it is text, but no line looks like a scheduler event"
+    "it is text, but no line looks like a scheduler event, a message of the kernel or a list of threads"
 }
 
 #[cfg(test)]
