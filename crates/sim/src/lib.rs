@@ -1,0 +1,14 @@
+//! Recordings as programs: what threads did by themselves, without what the scheduler did to them, and what another setting or
+//! kernel would do to them.
+//!
+//! [`Extractor`] takes a [`Program`] from a recording, [`Program::with`] changes a setting in it, an engine plays it
+//! ([`engine`] here, the lab's guests elsewhere), and [`Felt`] says what each thread felt, in a recording and in a replay alike.
+//! No I/O.
+
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
+mod felt;
+mod program;
+
+pub use felt::{ActorFelt, Felt, FeltSoFar};
+pub use program::{Actor, ActorId, Cgroup, Class, Deadline, Op, Placement, Program, Quota};
