@@ -7,8 +7,12 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod change;
+mod extract;
 mod felt;
 mod program;
 
+pub use change::{CannotPlay, Changed};
+pub use extract::{Extracted, Extraction, Extractor, Inference, LossOfExtraction, MAX_OPERATIONS, NoProgram};
 pub use felt::{ActorFelt, Felt, FeltSoFar};
 pub use program::{Actor, ActorId, Cgroup, Class, Deadline, Op, Placement, Program, Quota};
