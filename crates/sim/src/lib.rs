@@ -10,6 +10,7 @@
 mod change;
 mod extract;
 mod felt;
+pub mod predict;
 mod program;
 
 pub use change::{CannotPlay, Changed};

@@ -19,6 +19,7 @@ use unstarve_timeline::{
 };
 
 use crate::felt::{Felt, FeltSoFar};
+use crate::predict::growth;
 use crate::{Actor, ActorId, Op, Program};
 
 pub use report::{Extraction, Inference, LossOfExtraction};
@@ -63,6 +64,8 @@ pub struct Extracted {
     pub extraction: Extraction,
     /// What its actors felt.
     pub recorded: Felt,
+    /// How many times as long each actor's runs are after long waits than after short ones; `None` where too few runs tell.
+    pub growths: Vec<Option<f64>>,
 }
 
 /// Why no program can be taken from a recording.
@@ -138,6 +141,7 @@ impl Extractor {
         let mut actors = Vec::new();
         let by_thread: BTreeMap<usize, ActorId> = cast.played.iter().copied().zip((0..).map(ActorId)).collect();
         for &index in &cast.played {
+            threads[index].ends(world.now);
             let thread = &threads[index];
             actors.push(Actor {
                 tid: thread.tid,
@@ -150,6 +154,8 @@ impl Extractor {
         }
         let all = felt.felt(threads.len(), length);
         let recorded = Felt { length, actors: cast.played.iter().map(|&index| all.actors[index]).collect() };
+        let growths =
+            cast.played.iter().map(|&index| growth(std::mem::take(&mut threads[index].after_waits))).collect();
         inferences.extend(cast.inferences);
         inferences.extend(places.inferences());
         let program = Program {
@@ -161,7 +167,7 @@ impl Extractor {
             knobs: Vec::new(),
         };
         let extraction = Extraction { inferences, losses: losses.of(&recorded) };
-        Ok(Extracted { program, extraction, recorded })
+        Ok(Extracted { program, extraction, recorded, growths })
     }
 }
 
@@ -227,6 +233,7 @@ impl Sink for Extractor {
         self.felt.waited(id.felt(), wait.length());
         let thread = &mut self.threads[id.index()];
         thread.waited = thread.waited + wait.length();
+        thread.last_wait = Some(wait.length());
         let is_first = thread.ops.is_empty() && thread.has_not_run();
         if wait.kind == WaitKind::New && is_first {
             self.losses.born += 1;
@@ -256,6 +263,11 @@ impl Sink for Extractor {
         self.threads[id.index()].runs_until(run.end);
         let used = self.threads[id.index()].ran.saturating_sub(before);
         self.felt.ran(id.felt(), used, stayed);
+        if let Some(wait) = self.threads[id.index()].last_wait.take()
+            && run.ended == RunEnd::Slept
+        {
+            self.threads[id.index()].after_waits.push((wait, used));
+        }
         match run.ended {
             RunEnd::Slept => {
                 self.add_run(id, run.end);

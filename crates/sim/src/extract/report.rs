@@ -32,6 +32,9 @@ pub struct LossOfExtraction {
     pub count: u64,
     /// Its share of all wakeups, or of the CPU time that was recorded.
     pub share: f64,
+    /// Whether it is time in interrupts.
+    #[serde(skip)]
+    pub is_of_interrupts: bool,
 }
 
 /// What is counted while a recording is collected.
@@ -57,12 +60,14 @@ impl Losses {
             what: what.to_owned(),
             count,
             share: count as f64 / all.max(1) as f64,
+            is_of_interrupts: false,
         };
         let ran: Nanos = recorded.actors.iter().map(|felt| felt.ran).sum();
         let interrupts = LossOfExtraction {
             what: "time in interrupts, which are not played".to_owned(),
             count: self.in_interrupts.0,
             share: self.in_interrupts.share_of(ran + self.in_interrupts),
+            is_of_interrupts: true,
         };
         let rows = [
             of_wakeups("wakeups by nobody that is known, which come by the clock", self.wakers_unknown),

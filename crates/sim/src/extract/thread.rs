@@ -31,6 +31,9 @@ pub(super) struct Thread {
     pub ran: Nanos,
     pub waited: Nanos,
     pub ends_waiting: bool,
+    pub last_wait: Option<Nanos>,
+    /// The wait before each run from a wakeup to the next sleep, and the run's CPU time.
+    pub after_waits: Vec<(Nanos, Nanos)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,6 +131,8 @@ impl Thread {
             ran: Nanos::ZERO,
             waited: Nanos::ZERO,
             ends_waiting: false,
+            last_wait: None,
+            after_waits: Vec::new(),
         }
     }
 
@@ -220,6 +225,13 @@ impl Thread {
     pub fn ends_burst(&mut self) {
         self.state = State::Asleep;
         self.burst = Burst::default();
+    }
+
+    /// What it did since its last operation, at the end of the recording.
+    pub fn ends(&mut self, now: Time) {
+        if let Some((began, run)) = self.take_run(now) {
+            self.ops.push((began, RawOp::Run(run)));
+        }
     }
 
     pub fn is_preempted(&mut self) {
