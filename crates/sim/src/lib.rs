@@ -16,4 +16,4 @@ mod program;
 pub use change::{CannotPlay, Changed};
 pub use extract::{Extracted, Extraction, Extractor, Inference, LossOfExtraction, MAX_OPERATIONS, NoProgram};
 pub use felt::{ActorFelt, Felt, FeltSoFar};
-pub use program::{Actor, ActorId, Cgroup, Class, Deadline, Op, Placement, Program, Quota};
+pub use program::{Actor, ActorId, Cgroup, Class, Deadline, Op, Placement, Program, Quota, SwitchCosts};

@@ -9,21 +9,25 @@ mod clocks;
 mod placement;
 mod report;
 mod thread;
+mod tokens;
 
 use std::collections::{BTreeMap, HashMap};
 
 use unstarve_facts::Snapshot;
 use unstarve_model::{Nanos, Tid, Time};
+use unstarve_sched::KernelThread;
 use unstarve_timeline::{
-    ActorKind, Interrupt, Run, RunEnd, Sink, TaskKey, Wait, WaitEnd, WaitKind, Wake, Waker, World,
+    ActorKind, Interrupt, Run, RunEnd, Sink, Step, StepKind, TaskKey, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem,
+    World,
 };
 
 use crate::felt::{Felt, FeltSoFar};
 use crate::predict::growth;
-use crate::{Actor, ActorId, Op, Program};
+use crate::{Actor, ActorId, Op, Program, SwitchCosts};
 
 pub use report::{Extraction, Inference, LossOfExtraction};
-use thread::{RawOp, Thread, WokenBy};
+use thread::{Deed, Queued, RawOp, Sleep, Thread, WokenBy};
+use tokens::Tokens;
 
 /// The most operations that are kept: a recording with more is too long to be played.
 pub const MAX_OPERATIONS: usize = 4_000_000;
@@ -34,6 +38,7 @@ pub struct Extractor {
     threads: Vec<Thread>,
     /// The thread behind each key of the timeline.
     by_key: HashMap<TaskKey, ThreadId>,
+    tokens: Tokens,
     felt: FeltSoFar,
     start: Option<Time>,
     operations: usize,
@@ -114,6 +119,15 @@ impl Extractor {
         }
     }
 
+    /// A thread was created: it begins when its parent has done so.
+    fn born(&mut self, world: &World, child: TaskKey, parent: ThreadId, now: Time) -> Option<Deed> {
+        let id = self.thread(world, child)?;
+        let start = self.start.unwrap_or(world.start);
+        self.threads[id.index()].wake(now, WokenBy::Thread(parent));
+        self.add(id, start, RawOp::Sleep(Sleep::ended_by(start, now, WokenBy::Thread(parent))));
+        Some(Deed::Wake(id))
+    }
+
     /// What the thread did since the last operation, up to `now`.
     fn add_run(&mut self, id: ThreadId, now: Time) {
         if let Some((began, run)) = self.threads[id.index()].take_run(now) {
@@ -134,7 +148,7 @@ impl Extractor {
         }
         let Some(start) = self.start else { return Err(NoProgram::Nothing) };
         let length = world.now.since(start);
-        let Extractor { mut threads, felt, losses, .. } = self;
+        let Extractor { mut threads, tokens, felt, losses, .. } = self;
         let mut inferences = vec![clocks::constant_sleeps(&mut threads), clocks::runs_by_the_clock(&mut threads)];
         let cast = cast::choose(&threads, snapshot, length);
         let mut places = placement::Places::new(world, snapshot, &threads);
@@ -149,7 +163,8 @@ impl Extractor {
                 comm: thread.comm(),
                 is_kernel_thread: thread.is_kernel_thread,
                 placement: places.of(thread),
-                ops: operations(thread, start, &by_thread),
+                costs: SwitchCosts::default(),
+                ops: operations(thread, start, &tokens, &by_thread),
             });
         }
         let all = felt.felt(threads.len(), length);
@@ -157,6 +172,17 @@ impl Extractor {
         let growths =
             cast.played.iter().map(|&index| growth(std::mem::take(&mut threads[index].after_waits))).collect();
         inferences.extend(cast.inferences);
+        let ((items, all_items), (requests, all_requests)) = (tokens.items(), tokens.requests());
+        inferences.extend([
+            Inference::new(
+                format!("{items} of {all_items} work items that threads queued were begun by a worker"),
+                items as u64,
+            ),
+            Inference::new(
+                format!("{requests} of {all_requests} requests to block devices woke a thread or queued a work item"),
+                requests as u64,
+            ),
+        ]);
         inferences.extend(places.inferences());
         let program = Program {
             kernel: snapshot.and_then(Snapshot::kernel_release).map(str::to_owned),
@@ -171,29 +197,48 @@ impl Extractor {
     }
 }
 
-/// What a thread does as operations; wakes of threads that are not played are left out, and wakes by them come by the clock.
-fn operations(thread: &Thread, start: Time, by_thread: &BTreeMap<usize, ActorId>) -> Vec<Op> {
+/// What a thread does as operations; what it does for threads that are not played is left out, and what those do for it comes by
+/// the clock.
+fn operations(thread: &Thread, start: Time, tokens: &Tokens, by_thread: &BTreeMap<usize, ActorId>) -> Vec<Op> {
+    let actor = |id: ThreadId| by_thread.get(&id.index()).copied();
     let mut ops = Vec::new();
-    for (_, raw) in &thread.ops {
-        match raw {
-            RawOp::Run(run) if run.is_by_clock => ops.push(Op::RunByClock(run.passed)),
-            RawOp::Run(run) => match ops.last_mut() {
-                Some(Op::Run(before)) => *before = *before + run.cpu,
-                _ => ops.push(Op::Run(run.cpu)),
-            },
-            RawOp::Wake(woken) => {
-                if let Some(actor) = by_thread.get(&woken.index()) {
-                    ops.push(Op::Wake(*actor));
+    for (at, raw) in &thread.ops {
+        let op = match raw {
+            RawOp::Run(run) if run.is_by_clock => Some(Op::RunByClock(run.passed)),
+            RawOp::Run(run) => {
+                if let Some(Op::Run(before)) = ops.last_mut() {
+                    *before = *before + run.cpu;
+                    None
+                } else {
+                    Some(Op::Run(run.cpu))
                 }
             }
-            RawOp::Sleep(sleep) => ops.push(match sleep.by {
-                Some(WokenBy::Thread(waker)) if by_thread.contains_key(&waker.index()) => Op::Block,
-                Some(_) if sleep.is_constant => Op::SleepFor(sleep.length()),
-                Some(_) => Op::SleepUntil(sleep.ended.since(start)),
+            RawOp::Deed(Deed::Wake(woken)) => actor(*woken).map(Op::Wake),
+            RawOp::Deed(Deed::Queue(token)) => tokens.taker_of_item(*token).and_then(actor).map(Op::Wake),
+            RawOp::Deed(Deed::Issue(request)) => {
+                tokens.taker_of_request(*request).and_then(|(taker, delay)| Some(Op::WakeAfter(actor(taker)?, delay)))
+            }
+            RawOp::Deed(Deed::Take(queued)) => {
+                let giver = match queued {
+                    Queued::ByThread(token) => Some(tokens.giver_of_item(*token)),
+                    Queued::ByDevice(request) => Some(tokens.issuer_of(*request)),
+                    Queued::At(_) => None,
+                };
+                let queued_at = if let Queued::At(at) = queued { at } else { at };
+                Some(giver.and_then(actor).map_or(Op::SleepUntil(queued_at.since(start)), |_| Op::Block))
+            }
+            // It begins its next item as soon as there is one.
+            RawOp::Sleep(Sleep { is_idle: true, .. }) => None,
+            RawOp::Sleep(sleep) => match sleep.by {
+                Some(WokenBy::Thread(waker)) if actor(waker).is_some() => Some(Op::Block),
+                Some(WokenBy::Device(request)) if actor(tokens.issuer_of(request)).is_some() => Some(Op::Block),
+                Some(_) if sleep.is_constant => Some(Op::SleepFor(sleep.length())),
+                Some(_) => Some(Op::SleepUntil(sleep.ended.since(start))),
                 // It sleeps to the end.
-                None => continue,
-            }),
-        }
+                None => None,
+            },
+        };
+        ops.extend(op);
     }
     ops
 }
@@ -206,10 +251,18 @@ impl Sink for Extractor {
             Waker::Task(key) => self.thread(world, key),
             _ => None,
         };
+        // A worker without work is woken because there is some: the item says who queued it.
+        let is_idle = self.threads[woken.index()].is_idle();
         let by = match (waker, wake.waker) {
             (Some(waker), _) => {
-                self.threads[waker.index()].wakes.push((wake.time, woken));
+                if !is_idle {
+                    self.threads[waker.index()].deeds.push((wake.time, Deed::Wake(woken)));
+                }
                 WokenBy::Thread(waker)
+            }
+            (None, Waker::Interrupt(_)) if !is_idle => {
+                let request = self.tokens.wake_by_interrupt(wake.cpu, wake.time, woken);
+                request.map_or(WokenBy::Interrupt, WokenBy::Device)
             }
             (None, Waker::Unknown) => {
                 self.losses.wakers_unknown += 1;
@@ -222,7 +275,7 @@ impl Sink for Extractor {
         match self.threads[woken.index()].wake(wake.time, by) {
             thread::Woken::Slept => {}
             thread::Woken::First => {
-                self.add(woken, start, RawOp::Sleep(thread::Sleep::ended_by(start, wake.time, by)));
+                self.add(woken, start, RawOp::Sleep(Sleep::ended_by(start, wake.time, by)));
             }
             thread::Woken::Awake => self.losses.woken_awake += 1,
         }
@@ -238,7 +291,7 @@ impl Sink for Extractor {
         if wait.kind == WaitKind::New && is_first {
             self.losses.born += 1;
             let start = self.start.unwrap_or(world.start);
-            let sleep = thread::Sleep::ended_by(start, wait.start, WokenBy::Unknown);
+            let sleep = Sleep::ended_by(start, wait.start, WokenBy::Unknown);
             self.add(id, start, RawOp::Sleep(sleep));
         }
         if wait.ended == WaitEnd::TraceEnd {
@@ -255,10 +308,10 @@ impl Sink for Extractor {
         let stayed = matches!(run.ended, RunEnd::Preempted { .. });
         let before = self.threads[id.index()].ran;
         self.threads[id.index()].has_cpu(run.cpu, run.start, run.end);
-        for (at, woken) in self.threads[id.index()].wakes_until(run.end) {
+        for (at, deed) in self.threads[id.index()].deeds_until(run.end) {
             self.threads[id.index()].runs_until(at);
             self.add_run(id, at);
-            self.add(id, at, RawOp::Wake(woken));
+            self.add(id, at, RawOp::Deed(deed));
         }
         self.threads[id.index()].runs_until(run.end);
         let used = self.threads[id.index()].ran.saturating_sub(before);
@@ -272,7 +325,10 @@ impl Sink for Extractor {
             RunEnd::Slept => {
                 self.add_run(id, run.end);
                 self.threads[id.index()].ends_burst();
-                self.add(id, run.end, RawOp::Sleep(thread::Sleep::begun(run.end)));
+                let is_worker =
+                    KernelThread::of(self.threads[id.index()].kernel_name()).is_some_and(KernelThread::is_worker);
+                let is_idle = is_worker && self.tokens.has_items && !self.threads[id.index()].in_item;
+                self.add(id, run.end, RawOp::Sleep(Sleep::begun(run.end, is_idle)));
             }
             RunEnd::Died => {
                 self.add_run(id, run.end);
@@ -280,6 +336,39 @@ impl Sink for Extractor {
             }
             RunEnd::Preempted { .. } => self.threads[id.index()].is_preempted(),
             RunEnd::Cut => self.add_run(id, run.end),
+        }
+    }
+
+    fn work_item(&mut self, world: &World, item: &WorkItem) {
+        if let Some(id) = self.thread(world, item.worker) {
+            self.threads[id.index()].in_item = false;
+        }
+    }
+
+    fn step(&mut self, world: &World, step: &Step) {
+        let by = step.by.and_then(|key| self.thread(world, key));
+        let deed = match (step.kind, by) {
+            (StepKind::WorkQueued(work), Some(giver)) => Some(Deed::Queue(self.tokens.queue(work, giver))),
+            (StepKind::WorkQueued(work), None) => {
+                self.tokens.queue_by_interrupt(work, step.cpu, step.time);
+                None
+            }
+            (StepKind::WorkStarted(work), Some(worker)) => {
+                self.threads[worker.index()].in_item = true;
+                self.tokens.start(work, worker).map(Deed::Take)
+            }
+            (StepKind::RequestIssued(request), Some(issuer)) => {
+                self.tokens.issue(&request, issuer, step.time).map(Deed::Issue)
+            }
+            (StepKind::RequestCompleted(request), None) => {
+                self.tokens.complete(&request, step.cpu, step.time);
+                None
+            }
+            (StepKind::Created(child), Some(parent)) => self.born(world, child, parent, step.time),
+            _ => None,
+        };
+        if let (Some(deed), Some(by)) = (deed, by) {
+            self.threads[by.index()].deeds.push((step.time, deed));
         }
     }
 

@@ -4,6 +4,7 @@ use unstarve_model::{Comm, CpuId, CpuSet, Nanos, Prio, Tid, Time, clean_bytes};
 use unstarve_timeline::{Nature, Task};
 
 use super::ThreadId;
+use super::tokens::{RequestId, TokenId};
 
 /// A thread while it is collected.
 #[derive(Debug)]
@@ -18,8 +19,8 @@ pub(super) struct Thread {
     pub seen_on: CpuSet,
     /// What it did, each with when it began.
     pub ops: Vec<(Time, RawOp)>,
-    /// Wakes that it issued in the run that has not been reported yet.
-    pub wakes: Vec<(Time, ThreadId)>,
+    /// What it did for others, and which work it began, in the run that has not been reported yet.
+    pub deeds: Vec<(Time, Deed)>,
     /// Interrupts that came in that run.
     lost: Vec<(Time, Time)>,
     state: State,
@@ -31,6 +32,8 @@ pub(super) struct Thread {
     pub ran: Nanos,
     pub waited: Nanos,
     pub ends_waiting: bool,
+    /// Whether it is a worker that executes an item.
+    pub in_item: bool,
     pub last_wait: Option<Nanos>,
     /// The wait before each run from a wakeup to the next sleep, and the run's CPU time.
     pub after_waits: Vec<(Nanos, Nanos)>,
@@ -57,8 +60,30 @@ struct Burst {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RawOp {
     Run(RawRun),
-    Wake(ThreadId),
     Sleep(Sleep),
+    Deed(Deed),
+}
+
+/// What a thread does within a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Deed {
+    /// Wakes a thread.
+    Wake(ThreadId),
+    /// Queues a work item.
+    Queue(TokenId),
+    /// Passes a request to a device.
+    Issue(RequestId),
+    /// Begins a work item.
+    Take(Queued),
+}
+
+/// How a work item was queued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Queued {
+    ByThread(TokenId),
+    ByDevice(RequestId),
+    /// By an interrupt that no request explains.
+    At(Time),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,11 +107,14 @@ pub(super) struct Sleep {
     pub by: Option<WokenBy>,
     /// Whether its length, and not its end, is what the thread asked for.
     pub is_constant: bool,
+    /// Whether it is that of a worker without work.
+    pub is_idle: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum WokenBy {
     Thread(ThreadId),
+    Device(RequestId),
     Interrupt,
     Unknown,
 }
@@ -99,12 +127,12 @@ pub(super) enum Woken {
 }
 
 impl Sleep {
-    pub fn begun(at: Time) -> Sleep {
-        Sleep { began: at, ended: at, by: None, is_constant: false }
+    pub fn begun(at: Time, is_idle: bool) -> Sleep {
+        Sleep { began: at, ended: at, by: None, is_constant: false, is_idle }
     }
 
     pub fn ended_by(began: Time, ended: Time, by: WokenBy) -> Sleep {
-        Sleep { began, ended, by: Some(by), is_constant: false }
+        Sleep { began, ended, by: Some(by), is_constant: false, is_idle: false }
     }
 
     pub fn length(&self) -> Nanos {
@@ -122,7 +150,8 @@ impl Thread {
             settings_of: None,
             seen_on: CpuSet::default(),
             ops: Vec::new(),
-            wakes: Vec::new(),
+            deeds: Vec::new(),
+            in_item: false,
             lost: Vec::new(),
             state: State::Unheard,
             since_op: None,
@@ -182,10 +211,15 @@ impl Thread {
         self.burst.began.get_or_insert(start);
     }
 
-    /// The wakes that it issued up to `end`, in order.
-    pub fn wakes_until(&mut self, end: Time) -> Vec<(Time, ThreadId)> {
-        let later = self.wakes.partition_point(|(at, _)| *at <= end);
-        self.wakes.drain(..later).collect()
+    /// What it did up to `end`, in order.
+    pub fn deeds_until(&mut self, end: Time) -> Vec<(Time, Deed)> {
+        let later = self.deeds.partition_point(|(at, _)| *at <= end);
+        self.deeds.drain(..later).collect()
+    }
+
+    /// Whether it sleeps for want of work.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.ops.last(), Some((_, RawOp::Sleep(Sleep { by: None, is_idle: true, .. }))))
     }
 
     /// An interrupt took this part of its run.

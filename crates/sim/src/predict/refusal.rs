@@ -9,7 +9,7 @@
 //! | the clock | runs that last until a time | the change hits such a thread |
 //! | where threads move | threads that ran on several CPUs | they took part in the victim's waits |
 //! | what was not recorded | losses | above 2 % of the wakeups |
-//! | time in interrupts | the recording | above 20 % of the CPU time |
+//! | time in interrupts | the recording | above 40 % of the CPU time |
 
 use serde::Serialize;
 use unstarve_model::Nanos;
@@ -74,7 +74,7 @@ pub enum Refusal {
 
 /// The shares above which a recording lacks too much.
 const MOST_LOST: f64 = 0.02;
-const MOST_IN_INTERRUPTS: f64 = 0.2;
+const MOST_IN_INTERRUPTS: f64 = 0.4;
 
 /// Runs after long waits that are so many times as long as others are a backlog.
 const BACKLOG: f64 = 1.5;
