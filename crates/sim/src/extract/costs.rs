@@ -42,6 +42,10 @@ pub(super) fn infer(program: &mut Program) -> Vec<Inference> {
         known_sleeps += usize::from(sleep.is_some());
         observed += if wake.is_some() || sleep.is_some() { items.len() } else { 0 };
         let sleep = if blocks { sleep.or(least).unwrap_or_default() } else { Nanos::ZERO };
+        // A wakeup takes about as long as a sleep, and no more than half of what is done with it.
+        let most =
+            items.iter().filter(|item| item.wakes > 0).map(|item| Nanos(item.ran.0 / 2 / item.wakes as u64)).min();
+        let wake = wake.or(least.zip(most).map(|(least, most)| least.min(most)));
         actor.costs = SwitchCosts { sleep, wake: wake.unwrap_or_default() };
     }
     let mut inferences = vec![Inference::new(
@@ -49,7 +53,7 @@ pub(super) fn infer(program: &mut Program) -> Vec<Inference> {
         observed as u64,
     )];
     if let Some(least) = least {
-        let what = format!("a sleep of any other thread costs {} ns, as the quickest show", least.0);
+        let what = format!("a sleep or a wakeup of any other thread costs {} ns, as the quickest show", least.0);
         inferences.push(Inference::new(what, LEAST_FOR_QUICKEST as u64));
     }
     inferences
