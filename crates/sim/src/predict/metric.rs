@@ -79,11 +79,45 @@ impl Metric {
         matches!(self, Metric::WaitPerWakeup | Metric::Longest | Metric::P99)
     }
 
+    /// Its id in JSON.
+    pub fn id(self) -> &'static str {
+        match self {
+            Metric::WaitPerWakeup => "wait-per-wakeup",
+            Metric::WaitPerCpu => "wait-per-cpu",
+            Metric::Longest => "longest",
+            Metric::P99 => "p99",
+            Metric::CpuPerWakeup => "cpu-per-wakeup",
+            Metric::SwitchesPerWakeup => "switches-per-wakeup",
+        }
+    }
+
+    /// The metric with this id.
+    pub fn of_id(id: &str) -> Option<Metric> {
+        Metric::ALL.into_iter().find(|metric| metric.id() == id)
+    }
+
+    /// A value of it, for people.
+    pub fn shown(self, value: f64) -> String {
+        match self.unit() {
+            "ns" => Nanos(value.round() as u64).to_string(),
+            _ if value < 10.0 => format!("{value:.2}"),
+            _ => format!("{value:.0}"),
+        }
+    }
+
+    /// `ns`, or `1` for a number of times.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Metric::SwitchesPerWakeup | Metric::WaitPerCpu => "1",
+            _ => "ns",
+        }
+    }
+
     /// For people.
     pub fn word(self) -> &'static str {
         match self {
             Metric::WaitPerWakeup => "wait for each wakeup",
-            Metric::WaitPerCpu => "wait for each second of CPU time",
+            Metric::WaitPerCpu => "wait for each ns of CPU time",
             Metric::Longest => "longest wait",
             Metric::P99 => "99th percentile of waits",
             Metric::CpuPerWakeup => "CPU time for each wakeup",

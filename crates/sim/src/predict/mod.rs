@@ -7,6 +7,7 @@
 mod everybody;
 mod metric;
 mod refusal;
+mod report;
 
 use std::collections::BTreeSet;
 
@@ -17,6 +18,9 @@ pub use everybody::{Affected, Starved};
 pub use metric::{Metric, MetricAnswer};
 pub use refusal::Refusal;
 pub(crate) use refusal::growth;
+pub use report::{
+    ChangeReport, InferredReport, LossReport, MetricReport, OtherReport, Predictions, SubjectReport, Verdict,
+};
 
 use crate::extract::Extracted;
 use crate::{ActorId, Changed, Felt, Program};

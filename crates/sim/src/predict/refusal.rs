@@ -11,6 +11,8 @@
 //! | what was not recorded | losses | above 2 % of the wakeups |
 //! | time in interrupts | the recording | above 40 % of the CPU time |
 
+use std::fmt;
+
 use serde::Serialize;
 use unstarve_model::Nanos;
 
@@ -70,6 +72,42 @@ pub enum Refusal {
     },
     /// The victim did not run, so what it would do is unknown.
     NeverRan,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::CannotPlay { why } => write!(f, "{why}"),
+            Refusal::NotReproduced { metric, recorded, replayed } => write!(
+                f,
+                "the replay without a change does not give what was recorded: {} {} instead of {}",
+                metric.word(),
+                metric.shown(*replayed),
+                metric.shown(*recorded)
+            ),
+            Refusal::Unstable { metric, low, high } => write!(
+                f,
+                "it depends on chance: with timers shifted by up to 2 ms the {} is {} to {}",
+                metric.word(),
+                metric.shown(*low),
+                metric.shown(*high)
+            ),
+            Refusal::GrowsWithWaiting { times } => write!(
+                f,
+                "its work grows while it waits: runs after its longest waits take {times:.1} times as long as after its shortest"
+            ),
+            Refusal::ByClock { comm } => {
+                write!(f, "{comm} computes until a time, so with more CPU time it would do other work")
+            }
+            Refusal::Moves { comm } => {
+                write!(f, "{comm} may run on several CPUs, and where it would run then is not known")
+            }
+            Refusal::Losses { what, share } => {
+                write!(f, "the recording lacks too much: {what} ({:.0} %)", share * 100.0)
+            }
+            Refusal::NeverRan => f.write_str("it never ran in the recording, so what it would do is not known"),
+        }
+    }
 }
 
 /// The shares above which a recording lacks too much.
