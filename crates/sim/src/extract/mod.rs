@@ -189,6 +189,9 @@ impl Extractor {
             kernel: snapshot.and_then(Snapshot::kernel_release).map(str::to_owned),
             cpus: places.cpus,
             length,
+            cgroup_mount: snapshot
+                .and_then(|snapshot| snapshot.hierarchy.as_ref())
+                .map_or_else(|| "/sys/fs/cgroup".to_owned(), |hierarchy| hierarchy.mount.clone()),
             cgroups: places.cgroups,
             actors,
             knobs: Vec::new(),
