@@ -13,6 +13,8 @@ pub struct Tunables {
     pub normalized_base_slice: i64,
     /// The length of a tick.
     pub tick: i64,
+    /// Whether a task may have a slice of its own (6.12).
+    pub takes_own_slices: bool,
     /// Its feature bits.
     pub features: Features,
     /// How long the running entity is protected against wakeups.
@@ -264,6 +266,7 @@ mod tests {
         base_slice: 2_800_000,
         normalized_base_slice: 700_000,
         tick: 4_000_000,
+        takes_own_slices: true,
         features: Features {
             place_lag: true,
             place_rel_deadline: true,

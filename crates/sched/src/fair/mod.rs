@@ -28,6 +28,13 @@ pub fn calc_delta_fair(delta: i64, weight: u32) -> i64 {
     if weight == NICE_0_LOAD { delta } else { scale(delta, i64::from(NICE_0_LOAD), i64::from(weight.max(1))) }
 }
 
+/// What a lag or the rest of a deadline becomes when an entity's weight changes: the same work at another weight.
+///
+/// Source: `reweight_entity()` in kernel/sched/fair.c of 6.12.117.
+pub fn scale_by_weight(value: i64, old: u32, new: u32) -> i64 {
+    scale(value, i64::from(old), i64::from(new.max(1)))
+}
+
 /// `value * numerator / denominator`, rounded towards 0, without overflow in between.
 #[inline]
 pub(crate) fn scale(value: i64, numerator: i64, denominator: i64) -> i64 {
