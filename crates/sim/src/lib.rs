@@ -8,8 +8,13 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod engine;
+mod change;
+mod extract;
 mod felt;
+pub mod predict;
 mod program;
 
+pub use change::{CannotPlay, Changed};
+pub use extract::{Extracted, Extraction, Extractor, Inference, LossOfExtraction, MAX_OPERATIONS, NoProgram};
 pub use felt::{ActorFelt, Felt, FeltSoFar};
-pub use program::{Actor, ActorId, Cgroup, Class, Deadline, Op, Placement, Program, Quota};
+pub use program::{Actor, ActorId, Cgroup, Class, Deadline, Op, Placement, Program, Quota, SwitchCosts};

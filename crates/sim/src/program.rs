@@ -77,8 +77,27 @@ pub struct Actor {
     pub is_kernel_thread: bool,
     /// The settings under which it competes.
     pub placement: Placement,
+    /// What its operations cost where they switch tasks.
+    #[serde(default, skip_serializing_if = "SwitchCosts::are_none")]
+    pub costs: SwitchCosts,
     /// What it does, in order. It begins at time 0 and ends with its last operation.
     pub ops: Vec<Op>,
+}
+
+/// CPU time of an actor that is part of its recorded runs only because an operation switched tasks. Where it does not in a replay,
+/// the next [`Op::Run`] is shorter by as much.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SwitchCosts {
+    /// Of an [`Op::Block`] that sleeps.
+    pub sleep: Nanos,
+    /// Of an [`Op::Wake`] of an actor that sleeps.
+    pub wake: Nanos,
+}
+
+impl SwitchCosts {
+    fn are_none(&self) -> bool {
+        *self == SwitchCosts::default()
+    }
 }
 
 /// The settings under which a thread competes.
@@ -148,6 +167,8 @@ pub enum Op {
     SleepFor(Nanos),
     /// Gives a token to an actor.
     Wake(ActorId),
+    /// Gives a token to an actor after this long: a device that answers.
+    WakeAfter(ActorId, Nanos),
 }
 
 impl Program {

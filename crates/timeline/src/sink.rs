@@ -1,6 +1,6 @@
 //! The results of a timeline, and the trait that receives them.
 
-use unstarve_model::{CpuId, CpuSet, NameId, Names, Nanos, ProvedBy, Time};
+use unstarve_model::{BlockRequest, CpuId, CpuSet, NameId, Names, Nanos, ProvedBy, Time};
 use unstarve_sched::Rule;
 
 use crate::settings::BoxedSettings;
@@ -74,6 +74,8 @@ pub trait Sink {
     fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {}
     /// A work item ended.
     fn work_item(&mut self, world: &World, item: &WorkItem) {}
+    /// Work passed on, other than by a wakeup.
+    fn step(&mut self, world: &World, step: &Step) {}
 }
 
 /// Two sinks in one pass: each receives everything, the first one first.
@@ -108,6 +110,10 @@ impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
     fn work_item(&mut self, world: &World, item: &WorkItem) {
         self.0.work_item(world, item);
         self.1.work_item(world, item);
+    }
+    fn step(&mut self, world: &World, step: &Step) {
+        self.0.step(world, step);
+        self.1.step(world, step);
     }
 }
 
@@ -439,4 +445,32 @@ pub struct WorkItem {
     pub end: Time,
     /// How often the worker was preempted in between.
     pub preemptions: u32,
+}
+
+/// A step in which work passes on, other than by a wakeup.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// When.
+    pub time: Time,
+    /// The CPU.
+    pub cpu: CpuId,
+    /// The task that did it; `None` if an interrupt did, or if that is unknown.
+    pub by: Option<TaskKey>,
+    /// What.
+    pub kind: StepKind,
+}
+
+/// What happened in a [`Step`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepKind {
+    /// A work item, by its address, was queued.
+    WorkQueued(u64),
+    /// A worker began it.
+    WorkStarted(u64),
+    /// A request was passed to a block device's driver.
+    RequestIssued(BlockRequest),
+    /// A block device completed a request, or its part that begins with this sector.
+    RequestCompleted(BlockRequest),
+    /// A task was created, and is runnable from now on.
+    Created(TaskKey),
 }

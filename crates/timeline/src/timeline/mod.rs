@@ -8,7 +8,8 @@ mod switches;
 mod wakes;
 
 use unstarve_model::{
-    Comm, Coverage, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, TaskRef, Tid, Time, TraceInfo,
+    Comm, Context, Coverage, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, TaskRef, Tid, Time,
+    TraceInfo,
 };
 
 use crate::cpus::OnCpu;
@@ -19,7 +20,7 @@ use crate::recorded::Recorded;
 use crate::timeline::recording_end::RecordingEnd;
 use crate::waits::Waits;
 use crate::wake_graph::{Stage, WakeGraph};
-use crate::{Actors, RunEnd, Settings, Sink, TaskKey, World};
+use crate::{Actors, RunEnd, Settings, Sink, Step, StepKind, TaskKey, World};
 
 /// The maximum time; later ones, five centuries after the clock's zero, become this one (see [`crate::opt_time::OptTime`]).
 const LAST: Time = Time(u64::MAX - 1);
@@ -208,6 +209,18 @@ impl Timeline {
         }
     }
 
+    fn report_step(&self, index: usize, event: &Event, kind: StepKind, sink: &mut impl Sink) {
+        let (cpu, handlers) = self.machine.at(index);
+        let in_interrupt = match event.issuer.context() {
+            Context::Task => false,
+            Context::Unknown => handlers.in_hardirq() || handlers.in_softirq() && !cpu.serves_softirqs(),
+            Context::Softirq => !cpu.serves_softirqs(),
+            Context::Hardirq | Context::Nmi => true,
+        };
+        let by = cpu.task().filter(|_| !in_interrupt);
+        sink.step(&self.machine.world, &Step { time: self.machine.world.now, cpu: event.cpu, by, kind });
+    }
+
     /// The same for all events that are rarer than wakeups.
     #[inline(never)]
     fn act_otherwise(&mut self, index: usize, event: &Event, sink: &mut impl Sink) {
@@ -218,7 +231,12 @@ impl Timeline {
         let Machine { world, cpus, queues, interrupts } = machine;
         let cpu = &mut cpus[index];
         match event.kind {
-            EventKind::WakeupNew { ref task, target_cpu } => self.wakeup_new(index, task, target_cpu),
+            EventKind::WakeupNew { ref task, target_cpu } => {
+                self.wakeup_new(index, task, target_cpu);
+                if let Some(child) = self.machine.world.tasks.find(task.tid()) {
+                    self.report_step(index, event, StepKind::Created(child), sink);
+                }
+            }
             EventKind::Migrate { ref task, orig_cpu, dest_cpu } => {
                 self.migrate(index, task, (orig_cpu, dest_cpu), sink)
             }
@@ -235,14 +253,24 @@ impl Timeline {
             EventKind::SoftirqRaise { vec } => interrupts.softirq_raise(cpu, world, event, vec),
             EventKind::WorkQueued { work, function, workqueue } => {
                 self.wake_graph.work_queued(machine, index, event, work, (function, workqueue));
+                self.report_step(index, event, StepKind::WorkQueued(work), sink);
             }
-            EventKind::WorkStart { work, function } => self.wake_graph.work_started(machine, index, work, function),
+            EventKind::WorkStart { work, function } => {
+                self.wake_graph.work_started(machine, index, work, function);
+                self.report_step(index, event, StepKind::WorkStarted(work), sink);
+            }
             EventKind::WorkEnd { work, function } => self.wake_graph.work_ended(machine, index, work, function, sink),
             EventKind::BlockInsert(ref request) => {
                 self.wake_graph.submit(machine, index, event, request, Stage::Inserted)
             }
-            EventKind::BlockIssue(ref request) => self.wake_graph.submit(machine, index, event, request, Stage::Issued),
-            EventKind::BlockComplete(ref request) => self.wake_graph.complete(machine, index, event, request),
+            EventKind::BlockIssue(ref request) => {
+                self.wake_graph.submit(machine, index, event, request, Stage::Issued);
+                self.report_step(index, event, StepKind::RequestIssued(*request), sink);
+            }
+            EventKind::BlockComplete(ref request) => {
+                self.wake_graph.complete(machine, index, event, request);
+                self.report_step(index, event, StepKind::RequestCompleted(*request), sink);
+            }
             EventKind::WorkOnStack { tid, function } => {
                 let worker = machine.task(&TaskRef::new(tid, Comm::default(), None));
                 machine.world.tasks.get_mut(worker).work = Some((Some(function), None));
