@@ -57,7 +57,7 @@ fn check_policy(actor: ActorId, class: Class) -> Result<(), EngineError> {
 
 fn check_op(program: &Program, id: ActorId, op: Op) -> Result<(), EngineError> {
     match op {
-        Op::Wake(target) if target.index() >= program.actors.len() => {
+        Op::Wake(target) | Op::WakeAfter(target, _) if target.index() >= program.actors.len() => {
             Err(EngineError::Dangling { place: place(id), what: format!("an actor {}", target.0) })
         }
         _ => Ok(()),

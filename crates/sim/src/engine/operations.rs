@@ -13,11 +13,13 @@ impl Engine<'_> {
         loop {
             let actor = &mut self.actors[id.index()];
             let op = actor.ops.get(actor.next_op).copied();
-            if !matches!(op, Some(Op::Run(_) | Op::RunByClock(_) | Op::Wake(_))) {
-                actor.next_op += 1;
+            let needs_cpu =
+                matches!(op, Some(Op::Run(_) | Op::RunByClock(_) | Op::Wake(_) | Op::WakeAfter(..)));
+            if needs_cpu {
+                return false;
             }
+            actor.next_op += 1;
             match op {
-                Some(Op::Run(_) | Op::RunByClock(_) | Op::Wake(_)) => return false,
                 Some(Op::Block) => actor.doing = Doing::Blocks,
                 Some(Op::SleepUntil(at)) => {
                     if !self.sleeps_until(id, at) {
@@ -29,7 +31,7 @@ impl Engine<'_> {
                         continue;
                     }
                 }
-                None => self.end(id),
+                _ => self.end(id),
             }
             return true;
         }
@@ -48,7 +50,8 @@ impl Engine<'_> {
             let is_asleep = match op {
                 Some(Op::Run(Nanos(0)) | Op::RunByClock(Nanos(0))) => false,
                 Some(Op::Run(length)) => {
-                    actor.work = Work::Cpu(length.0);
+                    let saved = std::mem::take(&mut actor.saved);
+                    actor.work = Work::Cpu(length.0.saturating_sub(saved));
                     return Ok(());
                 }
                 Some(Op::RunByClock(length)) => {
@@ -56,11 +59,19 @@ impl Engine<'_> {
                     return Ok(());
                 }
                 Some(Op::Wake(target)) => {
-                    self.give_token(target);
+                    if !self.give_token(target) {
+                        let cost = self.program.actor(id).costs.wake;
+                        self.actors[id.index()].saved += cost.0;
+                    }
+                    false
+                }
+                Some(Op::WakeAfter(target, delay)) => {
+                    self.timers.set(self.now.saturating_add(delay.0), TimerKind::Token(target));
                     false
                 }
                 Some(Op::Block) if actor.tokens > 0 => {
                     actor.tokens -= 1;
+                    actor.saved += self.program.actor(id).costs.sleep.0;
                     false
                 }
                 Some(Op::Block) => {
@@ -106,12 +117,17 @@ impl Engine<'_> {
         actor.finished = Some(self.now);
     }
 
-    fn give_token(&mut self, id: ActorId) {
+    /// Gives an actor a token. Whether that woke it up.
+    pub(super) fn give_token(&mut self, id: ActorId) -> bool {
         match self.actors[id.index()].doing {
             Doing::Blocks => self.wake(id),
-            Doing::Ended => {}
-            Doing::Runs | Doing::Waits | Doing::Sleeps => self.actors[id.index()].tokens += 1,
+            Doing::Ended => return false,
+            Doing::Runs | Doing::Waits | Doing::Sleeps => {
+                self.actors[id.index()].tokens += 1;
+                return false;
+            }
         }
+        true
     }
 
     /// An actor's sleep is over: it waits for a CPU.

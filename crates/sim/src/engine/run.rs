@@ -148,6 +148,9 @@ impl<'p> Engine<'p> {
     fn expire(&mut self) {
         match self.timers.pop() {
             Some(TimerKind::Wake(id)) => self.wake(id),
+            Some(TimerKind::Token(id)) => {
+                self.give_token(id);
+            }
             Some(TimerKind::Refill(group)) => self.refill(group),
             Some(TimerKind::RealtimePeriod) => self.begin_realtime_period(),
             Some(TimerKind::Replenish(id)) => self.replenish(id),
@@ -272,6 +275,7 @@ fn actor_state<'p>(
         next_op: 0,
         work: Work::Cpu(0),
         tokens: 0,
+        saved: 0,
         doing: Doing::Waits,
         since: 0,
         was_woken: false,

@@ -53,6 +53,8 @@ pub(super) struct ActorState<'p> {
     pub(super) next_op: usize,
     pub(super) work: Work,
     pub(super) tokens: u64,
+    /// By how much its next run is shorter, because operations did not switch tasks that did in the recording.
+    pub(super) saved: u64,
     pub(super) doing: Doing,
     /// Since when it does that.
     pub(super) since: u64,
@@ -159,6 +161,8 @@ impl Cpu {
 pub(super) enum TimerKind {
     /// Ends an actor's sleep.
     Wake(ActorId),
+    /// Gives an actor a token.
+    Token(ActorId),
     /// Begins a period of a cgroup's limit.
     Refill(usize),
     /// Begins a period of the real-time limit, on all CPUs.
