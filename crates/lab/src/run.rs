@@ -35,12 +35,24 @@ pub struct Request {
     /// Shifts the phases of the loads against each other and seeds their random numbers. The same request gives the same
     /// bytes.
     pub seed: u64,
+    /// Whether requests to block devices are recorded, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub io: bool,
 }
 
 impl Request {
     /// The scenario with its fault, without a remedy or further knobs.
     pub fn faulty(scenario: Scenario, kernel: impl Into<String>, seed: u64) -> Request {
-        Request { scenario, kernel: kernel.into(), fault: true, remedy: None, trial: None, knobs: Vec::new(), seed }
+        Request {
+            scenario,
+            kernel: kernel.into(),
+            fault: true,
+            remedy: None,
+            trial: None,
+            knobs: Vec::new(),
+            seed,
+            io: false,
+        }
     }
 
     /// Whether something with this `when` applies. A `when` that cannot be parsed never applies; [`Scenario::parse`]

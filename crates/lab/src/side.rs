@@ -83,6 +83,7 @@ impl Side {
             trial: None,
             knobs: self.knobs.clone(),
             seed,
+            io: false,
         }
     }
 }

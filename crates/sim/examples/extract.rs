@@ -19,17 +19,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     for ((_, actor), felt) in program.actors().zip(&extracted.recorded.actors) {
         let count = |of: fn(&Op) -> bool| actor.ops.iter().filter(|op| of(op)).count();
-        let (block, until) = (count(|op| matches!(op, Op::Block)), count(|op| matches!(op, Op::SleepUntil(_))));
-        let (fixed, wakes) = (count(|op| matches!(op, Op::SleepFor(_))), count(|op| matches!(op, Op::Wake(_))));
+        let (block, until) =
+            (count(|op| matches!(op, Op::Block | Op::Take)), count(|op| matches!(op, Op::SleepUntil(_))));
+        let (fixed, wakes) =
+            (count(|op| matches!(op, Op::SleepFor(_))), count(|op| matches!(op, Op::Wake(_) | Op::WakeAfter(..))));
         let clock = count(|op| matches!(op, Op::RunByClock(_)));
         writeln!(
             out,
-            "{:16} {:7} {:?} cpus {} group {:?}: work {} us, block {block} until {until} for {fixed} wakes {wakes} clock {clock}; felt {} us ran, {} us waited, longest {}, p99 {}, {} wakeups, {} switches",
+            "{:16} {:7} {:?} cpus {} group {:?} costs {}/{}: work {} us, block {block} until {until} for {fixed} wakes {wakes} clock {clock}; felt {} us ran, {} us waited, longest {}, p99 {}, {} wakeups, {} switches",
             actor.comm,
             actor.tid,
             actor.placement.class,
             actor.placement.cpus,
             actor.placement.cgroup,
+            actor.costs.sleep.0,
+            actor.costs.wake.0,
             actor.work().0 / 1000,
             felt.ran.0 / 1000,
             felt.waited.0 / 1000,

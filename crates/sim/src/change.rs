@@ -299,7 +299,7 @@ mod tests {
     use unstarve_model::{CpuSet, Tid};
 
     use super::*;
-    use crate::{Cgroup, Placement};
+    use crate::{Cgroup, Placement, SwitchCosts};
 
     fn fair(nice: i32) -> Class {
         Class::Fair { policy: SchedPolicy::Other, nice }
@@ -312,6 +312,7 @@ mod tests {
             comm: comm.to_owned(),
             is_kernel_thread,
             placement: Placement { class, cpus: "0-1".parse().unwrap_or_default(), cgroup, slice: None },
+            costs: SwitchCosts::default(),
             ops: Vec::new(),
         };
         let group =

@@ -84,13 +84,13 @@ pub struct Actor {
     pub ops: Vec<Op>,
 }
 
-/// CPU time of an actor that is part of its recorded runs only because an operation switched tasks. Where it does not in a replay,
-/// the next [`Op::Run`] is shorter by as much.
+/// CPU time of an actor that it needs only because an operation switches tasks. Where a replay differs from the recording in that,
+/// the next [`Op::Run`] is shorter or longer by as much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SwitchCosts {
-    /// Of an [`Op::Block`] that sleeps.
+    /// To sleep and to be woken: an [`Op::Block`] that does not sleep in a replay saves it, an [`Op::Take`] that sleeps takes it.
     pub sleep: Nanos,
-    /// Of an [`Op::Wake`] of an actor that sleeps.
+    /// To wake an actor that sleeps: an [`Op::Wake`] of one that does not saves it.
     pub wake: Nanos,
 }
 
@@ -159,8 +159,10 @@ pub enum Op {
     Run(Nanos),
     /// Computes until this much time has passed by the clock, whether it has the CPU or not.
     RunByClock(Nanos),
-    /// Takes a token; sleeps until there is one.
+    /// Takes a token; sleeps until there is one, as it did in the recording.
     Block,
+    /// Takes a token, which was there in the recording; sleeps if there is none in a replay.
+    Take,
     /// Sleeps until this time; not at all if it is past.
     SleepUntil(Nanos),
     /// Sleeps this long from now.

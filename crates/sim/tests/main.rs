@@ -1,1 +1,1 @@
-
+//! What a program is, taken from recordings and changed.

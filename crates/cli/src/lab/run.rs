@@ -50,6 +50,9 @@ pub(crate) struct RunArgs {
     /// Shifts the loads' phases and seeds their random numbers; the same seed gives the same bytes
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Record block I/O too, as `unstarve record --io` does
+    #[arg(long)]
+    io: bool,
     /// Keep the result here instead of in the cache; what is there is replaced
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -95,6 +98,7 @@ pub(crate) fn run(args: RunArgs, color: Color) -> anyhow::Result<ExitCode> {
         trial: None,
         knobs: args.set.clone(),
         seed: args.seed,
+        io: args.io,
     };
     let outcome = runner(&args)?.run(&request)?;
     let trace = Recording::new(outcome.directory.join("trace.dat"))?;

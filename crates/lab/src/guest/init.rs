@@ -116,7 +116,7 @@ pub(super) fn record() -> Result<(), GuestError> {
     let options = Options {
         output: PathBuf::from(RESULTS_DIR).join("trace.dat"),
         until: Until::CommandEnds(["/init", LOADS_ROLE].map(OsString::from).to_vec()),
-        block: BlockEvents::Off,
+        block: if request.io { BlockEvents::On } else { BlockEvents::Off },
         buffer: BufferSize::KiB(kib),
         max_size: None,
         names: Names::Real,

@@ -1,11 +1,12 @@
 //! Takes a [`Program`] from a recording.
 //!
 //! A [`Sink`] collects what each thread did, in order ([`thread`]). Then passes, each with what it inferred and from how much,
-//! make operations of it: who is played ([`cast`]), under which settings ([`placement`]), and which sleeps and runs are by the
-//! clock ([`clocks`]).
+//! make operations of it: who is played ([`cast`]), under which settings ([`placement`]), which sleeps and runs are by the clock
+//! ([`clocks`]), and what switches cost ([`costs`]).
 
 mod cast;
 mod clocks;
+mod costs;
 mod placement;
 mod report;
 mod thread;
@@ -184,7 +185,7 @@ impl Extractor {
             ),
         ]);
         inferences.extend(places.inferences());
-        let program = Program {
+        let mut program = Program {
             kernel: snapshot.and_then(Snapshot::kernel_release).map(str::to_owned),
             cpus: places.cpus,
             length,
@@ -192,6 +193,7 @@ impl Extractor {
             actors,
             knobs: Vec::new(),
         };
+        inferences.extend(costs::infer(&mut program));
         let extraction = Extraction { inferences, losses: losses.of(&recorded) };
         Ok(Extracted { program, extraction, recorded, growths })
     }
@@ -202,6 +204,8 @@ impl Extractor {
 fn operations(thread: &Thread, start: Time, tokens: &Tokens, by_thread: &BTreeMap<usize, ActorId>) -> Vec<Op> {
     let actor = |id: ThreadId| by_thread.get(&id.index()).copied();
     let mut ops = Vec::new();
+    // Whether a worker has slept for want of work since its last item.
+    let mut has_slept = false;
     for (at, raw) in &thread.ops {
         let op = match raw {
             RawOp::Run(run) if run.is_by_clock => Some(Op::RunByClock(run.passed)),
@@ -224,11 +228,15 @@ fn operations(thread: &Thread, start: Time, tokens: &Tokens, by_thread: &BTreeMa
                     Queued::ByDevice(request) => Some(tokens.issuer_of(*request)),
                     Queued::At(_) => None,
                 };
+                let took = if std::mem::take(&mut has_slept) { Op::Block } else { Op::Take };
                 let queued_at = if let Queued::At(at) = queued { at } else { at };
-                Some(giver.and_then(actor).map_or(Op::SleepUntil(queued_at.since(start)), |_| Op::Block))
+                Some(giver.and_then(actor).map_or(Op::SleepUntil(queued_at.since(start)), |_| took))
             }
             // It begins its next item as soon as there is one.
-            RawOp::Sleep(Sleep { is_idle: true, .. }) => None,
+            RawOp::Sleep(Sleep { is_idle: true, .. }) => {
+                has_slept = true;
+                None
+            }
             RawOp::Sleep(sleep) => match sleep.by {
                 Some(WokenBy::Thread(waker)) if actor(waker).is_some() => Some(Op::Block),
                 Some(WokenBy::Device(request)) if actor(tokens.issuer_of(request)).is_some() => Some(Op::Block),
