@@ -7,10 +7,13 @@
 mod class;
 mod contender;
 pub mod counted;
+pub mod deadline;
+pub mod fair;
 pub mod fairness;
 mod groups;
 mod nature;
 pub mod queue;
+pub mod rt;
 mod rule;
 pub mod setting;
 mod victim_kind;

@@ -7,6 +7,7 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod engine;
 mod change;
 mod extract;
 mod felt;

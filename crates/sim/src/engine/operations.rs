@@ -1,0 +1,154 @@
+//! What actors do: operations, sleeps, tokens.
+
+use unstarve_model::Nanos;
+
+use super::EngineError;
+use super::run::Engine;
+use super::state::{Doing, TimerKind, Work};
+use crate::{ActorId, Op};
+
+impl Engine<'_> {
+    /// Whether an actor sleeps, or has ended, when the program begins. It does then.
+    pub(super) fn begins_asleep(&mut self, id: ActorId) -> bool {
+        loop {
+            let actor = &mut self.actors[id.index()];
+            let op = actor.ops.get(actor.next_op).copied();
+            let needs_cpu =
+                matches!(op, Some(Op::Run(_) | Op::RunByClock(_) | Op::Wake(_) | Op::WakeAfter(..)));
+            if needs_cpu {
+                return false;
+            }
+            actor.next_op += 1;
+            match op {
+                Some(Op::Block | Op::Take) => actor.doing = Doing::Blocks,
+                Some(Op::SleepUntil(at)) => {
+                    if !self.sleeps_until(id, at) {
+                        continue;
+                    }
+                }
+                Some(Op::SleepFor(length)) => {
+                    if !self.sleeps_for(id, length) {
+                        continue;
+                    }
+                }
+                _ => self.end(id),
+            }
+            return true;
+        }
+    }
+
+    /// The running actor has done its operation: it does the next ones, until one takes time.
+    ///
+    /// Between operations that take no time nobody preempts it: in the kernel, too, a wakeup right before a sleep is part of
+    /// the same system call.
+    pub(super) fn advance(&mut self, id: ActorId) -> Result<(), EngineError> {
+        loop {
+            self.count()?;
+            let actor = &mut self.actors[id.index()];
+            let op = actor.ops.get(actor.next_op).copied();
+            actor.next_op += 1;
+            let is_asleep = match op {
+                Some(Op::Run(Nanos(0)) | Op::RunByClock(Nanos(0))) => false,
+                Some(Op::Run(length)) => {
+                    let saved = std::mem::take(&mut actor.saved);
+                    actor.work = Work::Cpu(length.0.saturating_add_signed(-saved));
+                    return Ok(());
+                }
+                Some(Op::RunByClock(length)) => {
+                    actor.work = Work::Until(self.now.saturating_add(length.0));
+                    return Ok(());
+                }
+                Some(Op::Wake(target)) => {
+                    if !self.give_token(target) {
+                        let cost = self.program.actor(id).costs.wake;
+                        self.actors[id.index()].saved += cost.0 as i64;
+                    }
+                    false
+                }
+                Some(Op::WakeAfter(target, delay)) => {
+                    self.timers.set(self.now.saturating_add(delay.0), TimerKind::Token(target));
+                    false
+                }
+                Some(Op::Block) if actor.tokens > 0 => {
+                    actor.tokens -= 1;
+                    actor.saved += self.program.actor(id).costs.sleep.0 as i64;
+                    false
+                }
+                Some(Op::Take) if actor.tokens > 0 => {
+                    actor.tokens -= 1;
+                    false
+                }
+                Some(Op::Take) => {
+                    actor.saved -= self.program.actor(id).costs.sleep.0 as i64;
+                    actor.doing = Doing::Blocks;
+                    true
+                }
+                Some(Op::Block) => {
+                    actor.doing = Doing::Blocks;
+                    true
+                }
+                Some(Op::SleepUntil(at)) => self.sleeps_until(id, at),
+                Some(Op::SleepFor(length)) => self.sleeps_for(id, length),
+                None => {
+                    self.end(id);
+                    true
+                }
+            };
+            if is_asleep {
+                self.go_to_sleep(id);
+                return Ok(());
+            }
+        }
+    }
+
+    fn sleeps_until(&mut self, id: ActorId, at: Nanos) -> bool {
+        let at = at.0.saturating_add(self.actors[id.index()].shift);
+        let is_to_come = at > self.now;
+        if is_to_come {
+            self.actors[id.index()].doing = Doing::Sleeps;
+            self.timers.set(at, TimerKind::Wake(id));
+        }
+        is_to_come
+    }
+
+    fn sleeps_for(&mut self, id: ActorId, length: Nanos) -> bool {
+        let sleeps = length > Nanos::ZERO;
+        if sleeps {
+            self.actors[id.index()].doing = Doing::Sleeps;
+            self.timers.set(self.now.saturating_add(length.0), TimerKind::Wake(id));
+        }
+        sleeps
+    }
+
+    fn end(&mut self, id: ActorId) {
+        let actor = &mut self.actors[id.index()];
+        actor.doing = Doing::Ended;
+        actor.finished = Some(self.now);
+    }
+
+    /// Gives an actor a token. Whether that woke it up.
+    pub(super) fn give_token(&mut self, id: ActorId) -> bool {
+        match self.actors[id.index()].doing {
+            Doing::Blocks => self.wake(id),
+            Doing::Ended => return false,
+            Doing::Runs | Doing::Waits | Doing::Sleeps => {
+                self.actors[id.index()].tokens += 1;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// An actor's sleep is over: it waits for a CPU.
+    pub(super) fn wake(&mut self, id: ActorId) {
+        let now = self.now;
+        let actor = &mut self.actors[id.index()];
+        actor.slept += now - actor.since;
+        actor.doing = Doing::Waits;
+        actor.since = now;
+        actor.was_woken = true;
+        self.felt.woke(id);
+        self.actors[id.index()].cpu = self.cpu_for_wakeup(id);
+        self.enqueue(id);
+    }
+}
