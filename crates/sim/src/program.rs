@@ -16,6 +16,9 @@ pub struct Program {
     pub cpus: CpuSet,
     /// How long was recorded.
     pub length: Nanos,
+    /// What every wakeup takes until its thread runs, whoever runs: the quickest waits of the recording.
+    #[serde(default)]
+    pub dispatch: Nanos,
     /// Where the hierarchy with the CPU controller is mounted.
     #[serde(default = "usual_mount")]
     pub cgroup_mount: String,

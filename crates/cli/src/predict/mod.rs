@@ -101,6 +101,7 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted) -> Result<Pre
         subjects.push(SubjectReport {
             finding: finding.id.to_string(),
             headline: finding.headline.clone(),
+            reproduced: baseline.reproduced(&subject),
             victim: subject.name,
             changes,
         });

@@ -20,7 +20,7 @@ impl Engine for Model {
         let scheduler = SchedulerModel::of_kernel(&self.release, program.cpus.len(), &program.knobs)?;
         let replica = if replica == 0 { Replica::AS_RECORDED } else { Replica::seeded(u64::from(replica)) };
         let played = play(program, &scheduler, replica)?;
-        Ok(Replayed { felt: played.felt, starved: Vec::new() })
+        Ok(Replayed { felt: played.felt.with_dispatch(program.dispatch), starved: Vec::new() })
     }
 
     fn replicas(&self) -> u32 {

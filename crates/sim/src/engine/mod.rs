@@ -73,7 +73,10 @@ pub enum EngineError {
     #[error("the program names no kernel, so its scheduler is unknown; name one (such as 6.12)")]
     NoKernel,
     /// The kernel is not known.
-    #[error("`{release}` is no kernel whose scheduler is known here; Linux 3.10 to {} are", unstarve_facts::Version::NEWEST_READ)]
+    #[error(
+        "`{release}` is no kernel whose scheduler is known here; Linux 3.10 to {} are",
+        unstarve_facts::Version::NEWEST_READ
+    )]
     UnknownKernel {
         /// Its release.
         release: String,

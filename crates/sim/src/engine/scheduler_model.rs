@@ -148,10 +148,10 @@ impl Settings<'_> {
             path.and_then(Knob::named).is_some_and(|knob| knob == known)
         };
         if let Some(value) = self.knob(is_it) {
-            let number = value.trim().parse().map_err(|_| EngineError::NotANumber {
-                name: name.to_owned(),
-                value: value.to_owned(),
-            });
+            let number = value
+                .trim()
+                .parse()
+                .map_err(|_| EngineError::NotANumber { name: name.to_owned(), value: value.to_owned() });
             return number.map(Some);
         }
         let form = known.at(self.version, None).and_then(unstarve_facts::Presence::form);
@@ -230,7 +230,9 @@ impl Settings<'_> {
     fn not_modelled(&self) -> Vec<String> {
         let unread = self.knobs.iter().zip(&self.read).filter(|(_, read)| !**read).map(|((name, _), _)| name);
         let is_of_scheduler = |name: &&String| {
-            name.starts_with(FEATURE) || name.contains("sched") || ["cmdline.preempt", "cmdline.isolcpus", "cmdline.nohz_full"].contains(&name.as_str())
+            name.starts_with(FEATURE)
+                || name.contains("sched")
+                || ["cmdline.preempt", "cmdline.isolcpus", "cmdline.nohz_full"].contains(&name.as_str())
         };
         unread.filter(is_of_scheduler).cloned().collect()
     }
@@ -274,7 +276,11 @@ mod tests {
 
     #[test]
     fn knobs_change_settings_by_any_of_their_names() {
-        let slow = of("6.1.176", 1, &[("debugfs.sched/latency_ns", "60000000"), ("sched_feature.GENTLE_FAIR_SLEEPERS", "off")]);
+        let slow = of(
+            "6.1.176",
+            1,
+            &[("debugfs.sched/latency_ns", "60000000"), ("sched_feature.GENTLE_FAIR_SLEEPERS", "off")],
+        );
         let FairRules::Cfs(slow) = slow.expect("a model").fair else { panic!("not CFS") };
         assert_eq!((slow.latency, slow.features.gentle_fair_sleepers), (60_000_000, false));
         let free = of("5.10.223", 1, &[("sysctl.kernel.sched_rt_runtime_us", "-1")]).expect("a model");
@@ -287,7 +293,8 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_here_is_listed_and_what_is_wrong_is_refused() {
-        let knobs = [("sched_feature.WA_IDLE", "off"), ("sysctl.vm.swappiness", "1"), ("debugfs.sched/migration_cost_ns", "1")];
+        let knobs =
+            [("sched_feature.WA_IDLE", "off"), ("sysctl.vm.swappiness", "1"), ("debugfs.sched/migration_cost_ns", "1")];
         let model = of("6.12.107", 2, &knobs).expect("a model");
         assert_eq!(model.not_modelled, ["sched_feature.WA_IDLE", "debugfs.sched/migration_cost_ns"]);
         let error = |release, knobs| of(release, 1, knobs).map_err(|error| error.to_string()).err();

@@ -37,8 +37,23 @@ pub struct SubjectReport {
     pub headline: String,
     /// Its name.
     pub victim: String,
+    /// How near a replay without a change comes to the recording.
+    pub reproduced: Vec<ReproducedReport>,
     /// What each change would do, the best first.
     pub changes: Vec<ChangeReport>,
+}
+
+/// A metric of the victim in a replay without a change.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ReproducedReport {
+    /// Which, as in `metrics`.
+    pub metric: String,
+    /// As recorded.
+    pub recorded: f64,
+    /// As replayed: the median of the replicas.
+    pub replayed: f64,
+    /// Whether that is near enough to predict from, and the replicas agree.
+    pub near: bool,
 }
 
 /// What a change would do.
@@ -82,7 +97,7 @@ pub enum Verdict {
 /// A metric of the victim, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MetricReport {
-    /// `wait-per-wakeup`, `wait-per-cpu`, `longest`, `p99`, `cpu-per-wakeup`, `switches-per-wakeup`.
+    /// `wait-per-item`, `wait-per-cpu`, `longest`, `p99`, `cpu-per-item`, `switches-per-item`.
     pub metric: String,
     /// `ns`, or `1` for a number of times.
     pub unit: String,
