@@ -13,6 +13,7 @@ pub mod counters;
 pub mod guest;
 mod image;
 pub mod metric;
+pub mod predictions;
 pub mod proofs;
 pub mod prove;
 pub mod qemu;

@@ -1,9 +1,7 @@
 //! `unstarve predict`: what a change, or another kernel, would do to everybody.
 
 mod change;
-mod model;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,14 +10,14 @@ use clap::Args;
 use unstarve_change::Change;
 use unstarve_diagnose::report::{Finding, Report, Severity};
 use unstarve_diagnose::{Options, Proofs, explain_beside};
-use unstarve_sim::predict::{Baseline, ChangeReport, Engine, Predictions, Subject, SubjectReport};
+use unstarve_lab::predictions::subject_of;
+use unstarve_sim::predict::{Baseline, ChangeReport, Engine, Model, Predictions, SubjectReport};
 use unstarve_sim::{Extracted, Extractor, Program};
 
 use crate::input::{self, Recording};
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
 use crate::suggested::{FINDING_IDS, find};
-use model::Model;
 
 /// Predict what each remedy, or a change, would do to everybody in a recording
 ///
@@ -91,7 +89,7 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted) -> Result<Pre
     let baseline = Baseline::play(&mut engine, extracted)?;
     let mut subjects = Vec::new();
     for finding in findings {
-        let subject = subject(finding, program);
+        let subject = subject_of(finding, program);
         let mut changes = Vec::new();
         for (name, remedy, made) in asked(args, finding, program)? {
             let prediction = baseline.predict(&mut engine, &subject, &made)?;
@@ -131,12 +129,6 @@ fn findings<'r>(args: &LowArgs, report: &'r Report) -> Result<Vec<&'r Finding>> 
         bail!("nobody is starved in this recording, so there is nothing to predict; name a finding with --finding");
     }
     Ok(found)
-}
-
-fn subject(finding: &Finding, program: &Program) -> Subject {
-    let tids: BTreeSet<u32> = finding.victim.tids.iter().copied().collect();
-    let actors = program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id).collect();
-    Subject { name: finding.victim.comm.clone(), actors }
 }
 
 /// The changes that are asked for, each with its name and, of a remedy, its number.

@@ -63,7 +63,7 @@ impl Metric {
     }
 
     /// Whether it tells something of this subject.
-    pub(super) fn tells(self, subject: &Subject, recorded: &Felt) -> bool {
+    pub fn tells(self, subject: &Subject, recorded: &Felt) -> bool {
         let all = together(subject, recorded);
         let has_items = all.items >= LEAST_ITEMS;
         match self {
@@ -75,7 +75,7 @@ impl Metric {
     }
 
     /// Whether it is of waits, and not of what work costs.
-    pub(super) fn is_wait(self) -> bool {
+    pub fn is_wait(self) -> bool {
         !matches!(self, Metric::CpuPerItem | Metric::SwitchesPerItem)
     }
 

@@ -6,6 +6,7 @@
 
 mod everybody;
 mod metric;
+mod model;
 mod refusal;
 mod report;
 
@@ -16,6 +17,7 @@ use unstarve_change::Change;
 
 pub use everybody::{Affected, Starved};
 pub use metric::{Metric, MetricAnswer};
+pub use model::Model;
 pub use refusal::Refusal;
 pub(crate) use refusal::growth;
 pub use report::{

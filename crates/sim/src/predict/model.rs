@@ -1,10 +1,11 @@
 //! The model of the scheduler as the engine that plays programs.
 
-use unstarve_sim::Program;
-use unstarve_sim::engine::{EngineError, Replica, SchedulerModel, play};
-use unstarve_sim::predict::{Engine, Replayed};
+use super::{Engine, Replayed};
+use crate::Program;
+use crate::engine::{EngineError, Replica, SchedulerModel, play};
 
 /// Plays programs by the model of one kernel's scheduler.
+#[derive(Clone, Debug)]
 pub struct Model {
     /// `uname -r` of the kernel.
     pub release: String,
