@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::Arc;
 
 use unstarve_diagnose::report::{Finding, Report, Severity};
-use unstarve_diagnose::{Options, Proofs, drive, explain_beside};
+use unstarve_diagnose::{Options, Proofs, explain_beside};
+use unstarve_facts::Snapshot;
 use unstarve_sched::KernelThread;
 use unstarve_sim::predict::{Baseline, Engine, Metric, Prediction, Subject};
 use unstarve_sim::{Actor, ActorId, Extracted, Extractor, Program};
@@ -42,6 +44,8 @@ pub struct PredictionRow {
     pub dropped: Option<f64>,
     /// In the guest with the remedy; `None` if the victim has no such value there.
     pub actual: Option<f64>,
+    /// Who was predicted to become starved, and who became so.
+    pub newly_starved: [String; 2],
     /// Why it was refused.
     pub refused: String,
 }
@@ -78,13 +82,13 @@ pub fn hold_against<R: Runner, E: Engine>(
     scenario: &Scenario,
     kernel: &str,
     seed: u64,
-    engine_of: &mut dyn FnMut(&Outcome) -> E,
+    engine_of: &mut dyn FnMut(&Outcome, Option<&Snapshot>) -> E,
     save: &mut SaveRows<'_>,
 ) -> Result<(), PredictionsError<R::Error>> {
     let faulty = Request { io: true, trial: Some(Vec::new()), ..Request::faulty(scenario.clone(), kernel, seed) };
     let without = bench.run(&faulty)?;
-    let (report, extracted) = recorded(&without)?;
-    let mut engine = engine_of(&without);
+    let (report, extracted, snapshot) = recorded(&without)?;
+    let mut engine = engine_of(&without, snapshot.as_deref());
     let baseline = Baseline::play(&mut engine, &extracted).map_err(failed(&without))?;
     for finding in report.findings.iter().filter(|finding| finding.severity >= Severity::Warning) {
         let subject = subject_of(finding, &extracted.program);
@@ -123,6 +127,7 @@ pub fn hold_against<R: Runner, E: Engine>(
                 predicted: predicted(&prediction, metric),
                 dropped: metric.is_wait().then(|| recorded * (1.0 - share_of_culprits(finding))),
                 actual: came.value(metric),
+                newly_starved: [predicted_starved(&prediction), came.newly_starved(&report)],
                 refused: refused(&prediction, metric),
             };
             let recorded = |metric: Metric| Some((metric, metric.of(&subject, &extracted.recorded)?));
@@ -142,14 +147,16 @@ fn failed<E: std::error::Error, S: std::error::Error + Send + Sync + 'static>(
     move |source| PredictionsError::Recording { what: what.clone(), source: Box::new(source) }
 }
 
-fn recorded<E: std::error::Error>(outcome: &Outcome) -> Result<(Report, Extracted), PredictionsError<E>> {
+fn recorded<E: std::error::Error>(
+    outcome: &Outcome,
+) -> Result<(Report, Extracted, Option<Arc<Snapshot>>), PredictionsError<E>> {
     let mut extractor = Extractor::default();
     let options = Options { proofs: Proofs::PutAside, ..Options::default() };
     let source = unstarve_readers::open(&outcome.directory.join("trace.dat")).map_err(failed(outcome))?;
     let explained = explain_beside(source, &options, &mut extractor, |_| {}).map_err(failed(outcome))?;
     let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
     let extracted = extractor.finish(world, snapshot).map_err(failed(outcome))?;
-    Ok((explained.report, extracted))
+    Ok((explained.report, extracted, explained.driven.snapshot.clone()))
 }
 
 /// The victim's threads in the program.
@@ -163,6 +170,11 @@ fn predicted(prediction: &Prediction, metric: Metric) -> Option<(f64, f64, f64)>
     let Prediction::Answered(answer) = prediction else { return None };
     let of = answer.metrics.iter().find(|of| of.metric == metric)?;
     Some((of.predicted, of.low, of.high))
+}
+
+fn predicted_starved(prediction: &Prediction) -> String {
+    let Prediction::Answered(answer) = prediction else { return String::new() };
+    answer.newly_starved.iter().map(|one| one.victim.clone()).collect::<Vec<_>>().join(", ")
 }
 
 fn refused(prediction: &Prediction, metric: Metric) -> String {
@@ -183,6 +195,7 @@ fn share_of_culprits(finding: &Finding) -> f64 {
 struct Came {
     subject: Subject,
     extracted: Extracted,
+    report: Report,
 }
 
 impl Came {
@@ -191,16 +204,22 @@ impl Came {
         before: &Subject,
         program: &Program,
     ) -> Result<Came, PredictionsError<E>> {
-        let mut extractor = Extractor::default();
-        let source = unstarve_readers::open(&outcome.directory.join("trace.dat")).map_err(failed(outcome))?;
-        let driven = drive(source, &mut extractor, |_| {}).map_err(failed(outcome))?;
-        let extracted =
-            extractor.finish(driven.timeline.world(), driven.snapshot.as_deref()).map_err(failed(outcome))?;
+        let (report, extracted, _) = recorded(outcome)?;
         // Ids may differ from guest to guest.
         let names: BTreeSet<Likeness> = before.actors.iter().map(|id| Likeness::of(program.actor(*id))).collect();
         let alike = |(id, actor): (ActorId, &Actor)| names.contains(&Likeness::of(actor)).then_some(id);
         let actors = extracted.program.actors().filter_map(alike).collect();
-        Ok(Came { subject: Subject { name: before.name.clone(), actors }, extracted })
+        Ok(Came { subject: Subject { name: before.name.clone(), actors }, extracted, report })
+    }
+
+    /// Victims that the faulty guest had not.
+    fn newly_starved(&self, before: &Report) -> String {
+        let victims = |report: &Report| -> BTreeSet<String> {
+            let starved = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
+            starved.map(|finding| finding.victim.comm.clone()).collect()
+        };
+        let (before, after) = (victims(before), victims(&self.report));
+        after.difference(&before).cloned().collect::<Vec<_>>().join(", ")
     }
 
     fn value(&self, metric: Metric) -> Option<f64> {
@@ -230,7 +249,7 @@ impl Likeness {
 
 impl PredictionRow {
     /// The names of the table's columns.
-    pub const COLUMNS: &str = "scenario\tkernel\tseed\tfinding\tvictim\tremedy\tmetric\trecorded\treplayed\tpredicted\tlow\thigh\tdropped\tactual\trefused";
+    pub const COLUMNS: &str = "scenario\tkernel\tseed\tfinding\tvictim\tremedy\tmetric\trecorded\treplayed\tpredicted\tlow\thigh\tdropped\tactual\tstarves\tstarved\trefused";
 
     /// Its line in the table.
     pub fn line(&self) -> String {
@@ -252,6 +271,8 @@ impl PredictionRow {
             number(parts.map(|parts| parts.2)),
             number(self.dropped),
             number(self.actual),
+            clean(&self.newly_starved[0]),
+            clean(&self.newly_starved[1]),
             clean(&self.refused),
         ]
         .join("\t")

@@ -7,9 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
+use unstarve_facts::Snapshot;
 use unstarve_lab::bench::Bench;
 use unstarve_lab::catalogue;
 use unstarve_lab::predictions::{PredictionRow, hold_against};
+use unstarve_lab::run::Outcome;
 use unstarve_sim::predict::Model;
 
 use super::experiment::{Guests, print_progress};
@@ -59,8 +61,10 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<ExitCode> {
         let scenario = catalogue::find(name)?;
         for kernel in &args.kernel {
             for seed in 1..=args.seeds {
-                let mut engine =
-                    |outcome: &unstarve_lab::run::Outcome| Model { release: outcome.kernel_release.clone() };
+                let mut engine = |outcome: &Outcome, snapshot: Option<&Snapshot>| Model {
+                    release: outcome.kernel_release.clone(),
+                    snapshot: snapshot.cloned(),
+                };
                 hold_against(&mut bench, &scenario, kernel, seed, &mut engine, &mut save)
                     .with_context(|| format!("{name} on {kernel}, seed {seed}"))?;
             }

@@ -10,6 +10,7 @@ use clap::Args;
 use unstarve_change::Change;
 use unstarve_diagnose::report::{Finding, Report, Severity};
 use unstarve_diagnose::{Options, Proofs, explain_beside};
+use unstarve_facts::Snapshot;
 use unstarve_lab::predictions::subject_of;
 use unstarve_sim::predict::{Baseline, ChangeReport, Engine, Model, Predictions, SubjectReport};
 use unstarve_sim::{Extracted, Extractor, Program};
@@ -64,7 +65,7 @@ pub fn run(args: LowArgs, color: Color) -> Result<ExitCode> {
     drop(progress);
     let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
     let extracted = extractor.finish(world, snapshot).with_context(|| recording.name())?;
-    let predictions = predict(&args, &explained.report, &extracted)?;
+    let predictions = predict(&args, &explained.report, &extracted, snapshot)?;
     let text = if args.json {
         output::sorted_json(&predictions)?
     } else {
@@ -78,14 +79,14 @@ pub fn run(args: LowArgs, color: Color) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-fn predict(args: &LowArgs, report: &Report, extracted: &Extracted) -> Result<Predictions> {
+fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Option<&Snapshot>) -> Result<Predictions> {
     let program = &extracted.program;
     let findings = findings(args, report)?;
     let recorded_kernel = program.kernel.clone();
     let Some(played) = args.kernel.clone().or_else(|| recorded_kernel.clone()) else {
         bail!("the recording does not say on which kernel it was made: name one with --kernel");
     };
-    let mut engine = Model { release: played.clone() };
+    let mut engine = Model { release: played.clone(), snapshot: snapshot.cloned() };
     let baseline = Baseline::play(&mut engine, extracted)?;
     let mut subjects = Vec::new();
     for finding in findings {
