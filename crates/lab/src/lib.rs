@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod bisect;
+pub mod case;
 pub mod catalogue;
 pub mod cells;
 pub mod compare;

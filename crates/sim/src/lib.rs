@@ -11,6 +11,7 @@ mod change;
 pub mod engine;
 mod extract;
 mod felt;
+pub mod form;
 mod notation;
 pub mod predict;
 mod program;

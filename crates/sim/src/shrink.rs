@@ -67,7 +67,7 @@ impl<E> Shrinking<'_, E> {
 
     fn simplify_actors(&mut self) -> Result<(), E> {
         for index in 0..self.program.actors.len() {
-            for simpler in [one_run, loop_of_the_usual] {
+            for simpler in [one_run, loop_of_the_usual, busy_loop] {
                 let mut smaller = self.program.clone();
                 smaller.actors[index].ops = simpler(&self.program.actors[index], self.program.length);
                 if smaller.actors[index].ops.len() < 2 * self.program.actors[index].ops.len() && self.keep(smaller)? {
@@ -166,6 +166,13 @@ fn loop_of_the_usual(actor: &Actor, length: Nanos) -> Vec<Op> {
         *first = Op::SleepFor(Nanos(each.saturating_sub(ran).max(1_000)));
     }
     std::iter::repeat_n(part, items.len()).flatten().collect()
+}
+
+/// The same without a sleep: of a worker that always has work.
+fn busy_loop(actor: &Actor, length: Nanos) -> Vec<Op> {
+    let mut ops = loop_of_the_usual(actor, length);
+    ops.retain(|op| !op.begins_item());
+    ops
 }
 
 /// An operation without its time.

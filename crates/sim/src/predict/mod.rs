@@ -17,7 +17,7 @@ use unstarve_change::Change;
 
 pub use everybody::{Affected, Starved};
 pub use metric::{Metric, MetricAnswer};
-pub use model::Model;
+pub use model::{Model, ModelError};
 pub use refusal::Refusal;
 pub(crate) use refusal::growth;
 pub use report::{
