@@ -72,6 +72,8 @@ pub struct Extracted {
     pub recorded: Felt,
     /// How many times as long each actor's runs are after long waits than after short ones; `None` where too few runs tell.
     pub growths: Vec<Option<f64>>,
+    /// Whether each actor's items of work are alike: three in four take no more than three times what one in four takes.
+    pub alike: Vec<bool>,
 }
 
 /// Why no program can be taken from a recording.
@@ -203,7 +205,8 @@ impl Extractor {
             felt.items = actor.ops.iter().filter(|op| op.begins_item()).count() as u64;
         }
         let extraction = Extraction { inferences, losses: losses.of(&recorded) };
-        Ok(Extracted { program, extraction, recorded, growths })
+        let alike = program.actors.iter().map(|actor| costs::are_alike(&actor.ops)).collect();
+        Ok(Extracted { program, extraction, recorded, growths, alike })
     }
 }
 
@@ -407,7 +410,7 @@ fn recorder_of(snapshot: Option<&Snapshot>) -> Option<Tid> {
 }
 
 /// Below this a share of the recording is nothing.
-const NOTHING_SHARE: f64 = 0.0003;
+const NOTHING_SHARE: f64 = 0.00001;
 
 fn is_nothing(time: Nanos, length: Nanos) -> bool {
     time.share_of(length) < NOTHING_SHARE

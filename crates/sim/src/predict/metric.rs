@@ -4,6 +4,7 @@ use serde::Serialize;
 use unstarve_model::Nanos;
 
 use super::{Refusal, Subject};
+use crate::extract::Extracted;
 use crate::{ActorFelt, Felt};
 
 /// What is predicted of a thread.
@@ -33,6 +34,9 @@ const LEAST_FOR_P99: u64 = 100;
 const NEAR: f64 = 1.12;
 /// Replicas that differ by more have no common answer.
 const STABLE: f64 = 2.0;
+
+/// A wait below so many times what every wakeup takes is nearly none.
+const NEAR_DISPATCH: f64 = 4.0;
 
 /// What no replay knows of single waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,11 +73,14 @@ impl Metric {
     }
 
     /// Whether it tells something of this subject.
-    pub fn tells(self, subject: &Subject, recorded: &Felt) -> bool {
-        let all = together(subject, recorded);
+    ///
+    /// Of items that are not alike, a mean says nothing: a change alters how many of which kind there are.
+    pub fn tells(self, subject: &Subject, of: &Extracted) -> bool {
+        let all = together(subject, &of.recorded);
         let has_items = all.items >= LEAST_ITEMS;
+        let are_alike = || subject.actors.iter().all(|actor| of.alike.get(actor.index()).copied().unwrap_or_default());
         match self {
-            Metric::WaitPerItem | Metric::CpuPerItem | Metric::SwitchesPerItem => has_items,
+            Metric::WaitPerItem | Metric::CpuPerItem | Metric::SwitchesPerItem => has_items && are_alike(),
             Metric::WaitPerCpu => !has_items && all.ran > Nanos::ZERO,
             Metric::Longest => all.longest > Nanos::ZERO,
             Metric::P99 => all.switches >= LEAST_FOR_P99,
@@ -237,12 +244,14 @@ impl Ratios {
         }
         let (least, most) = (after.iter().copied().fold(f64::MAX, f64::min), after.iter().copied().fold(0.0, f64::max));
         let off = metric.residual().exp();
+        // Near what every wakeup takes, nothing is known but that it is near.
+        let near = if floor > 0.0 && median(&after) < NEAR_DISPATCH * floor { NEAR_DISPATCH * floor } else { 0.0 };
         Ok(MetricAnswer {
             metric,
             recorded,
             predicted: median(&after),
-            low: (least + floor) / off - floor,
-            high: (most + floor) * off - floor + more,
+            low: if near > 0.0 { 0.0 } else { (least + floor) / off - floor },
+            high: ((most + floor) * off - floor).max(near) + more,
         }
         .above_zero())
     }

@@ -120,8 +120,7 @@ impl<'a> Baseline<'a> {
 
     /// How near the unchanged replays come to the recording.
     pub fn reproduced(&self, subject: &Subject) -> Vec<ReproducedReport> {
-        let recorded = &self.extracted.recorded;
-        let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(subject, recorded));
+        let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(subject, self.extracted));
         telling
             .filter_map(|metric| {
                 let values = self.values(metric, subject)?;
@@ -203,8 +202,7 @@ impl<'a> Baseline<'a> {
 
     /// The metrics that tell something of this subject, each with its values, or why it cannot be predicted.
     fn metrics(&self, subject: &Subject) -> Vec<(Metric, Result<Values, Refusal>)> {
-        let recorded = &self.extracted.recorded;
-        let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(subject, recorded));
+        let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(subject, self.extracted));
         telling
             .filter_map(|metric| {
                 let values = self.values(metric, subject)?;
