@@ -22,9 +22,9 @@ pub struct Program {
     /// The longest interrupt: nobody gets the CPU before it ends.
     #[serde(default)]
     pub longest_interrupt: Nanos,
-    /// Where the hierarchy with the CPU controller is mounted.
-    #[serde(default = "usual_mount")]
-    pub cgroup_mount: String,
+    /// Where the hierarchy with the CPU controller is mounted, if not at its usual place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_mount: Option<String>,
     /// Cgroups in which actors are, and those above them; each after the one above it. The root group is not included.
     pub cgroups: Vec<Cgroup>,
     /// The threads.
@@ -33,10 +33,6 @@ pub struct Program {
     /// `sysctl.NAME`, `debugfs.PATH`, `cmdline.NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub knobs: Vec<(String, String)>,
-}
-
-fn usual_mount() -> String {
-    "/sys/fs/cgroup".to_owned()
 }
 
 /// A cgroup with its CPU settings.
@@ -190,6 +186,11 @@ impl Program {
     /// The actor.
     pub fn actor(&self, id: ActorId) -> &Actor {
         &self.actors[id.index()]
+    }
+
+    /// Where the hierarchy with the CPU controller is mounted.
+    pub fn cgroup_mount(&self) -> &str {
+        self.cgroup_mount.as_deref().unwrap_or("/sys/fs/cgroup")
     }
 
     /// All actors with their ids.

@@ -195,7 +195,8 @@ impl Extractor {
             longest_interrupt: losses.longest_interrupt,
             cgroup_mount: snapshot
                 .and_then(|snapshot| snapshot.hierarchy.as_ref())
-                .map_or_else(|| "/sys/fs/cgroup".to_owned(), |hierarchy| hierarchy.mount.clone()),
+                .map(|hierarchy| hierarchy.mount.clone())
+                .filter(|mount| mount != "/sys/fs/cgroup"),
             cgroups: places.cgroups,
             actors,
             knobs: Vec::new(),

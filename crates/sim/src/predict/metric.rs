@@ -36,7 +36,7 @@ const NEAR: f64 = 1.12;
 const STABLE: f64 = 2.0;
 
 /// A wait below so many times what every wakeup takes is nearly none.
-const NEAR_DISPATCH: f64 = 4.0;
+const NEAR_DISPATCH: f64 = 3.0;
 
 /// What no replay knows of single waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
