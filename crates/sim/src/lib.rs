@@ -7,8 +7,8 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
-pub mod engine;
 mod change;
+pub mod engine;
 mod extract;
 mod felt;
 pub mod predict;

@@ -97,7 +97,8 @@ impl Engine<'_> {
     pub(super) fn pull_realtime(&mut self, cpu: usize) {
         let here = self.cpus[cpu].realtime.first().map_or(0, |waiting| waiting.priority);
         let elsewhere = (0..self.cpus.len()).filter(|other| *other != cpu);
-        let waiting = elsewhere.flat_map(|other| self.cpus[other].realtime.iter().map(move |waiting| (other, *waiting)));
+        let waiting =
+            elsewhere.flat_map(|other| self.cpus[other].realtime.iter().map(move |waiting| (other, *waiting)));
         let movable = waiting.filter(|(_, waiting)| self.actors[waiting.actor.index()].allowed[cpu]);
         let best = movable.filter(|(_, waiting)| waiting.priority > here).max_by_key(|(_, waiting)| waiting.priority);
         if let Some((other, waiting)) = best {

@@ -21,14 +21,20 @@
 //! scheduling; the slices of 5 ms in which a CPU takes a cgroup's quota; burst.
 
 mod balance;
+#[cfg(test)]
+mod builder;
 mod check;
 mod classes;
 mod fair;
 mod operations;
+#[cfg(test)]
+mod random;
 mod replica;
 mod run;
 mod scheduler_model;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use unstarve_model::Nanos;
 
@@ -73,7 +79,10 @@ pub enum EngineError {
     #[error("the program names no kernel, so its scheduler is unknown; name one (such as 6.12)")]
     NoKernel,
     /// The kernel is not known.
-    #[error("`{release}` is no kernel whose scheduler is known here; Linux 3.10 to {} are", unstarve_facts::Version::NEWEST_READ)]
+    #[error(
+        "`{release}` is no kernel whose scheduler is known here; Linux 3.10 to {} are",
+        unstarve_facts::Version::NEWEST_READ
+    )]
     UnknownKernel {
         /// Its release.
         release: String,

@@ -13,14 +13,13 @@ impl Engine<'_> {
         loop {
             let actor = &mut self.actors[id.index()];
             let op = actor.ops.get(actor.next_op).copied();
-            let needs_cpu =
-                matches!(op, Some(Op::Run(_) | Op::RunByClock(_) | Op::Wake(_) | Op::WakeAfter(..)));
+            let needs_cpu = matches!(op, Some(Op::Run(_) | Op::RunByClock(_) | Op::Wake(_) | Op::WakeAfter(..)));
             if needs_cpu {
                 return false;
             }
             actor.next_op += 1;
             match op {
-                Some(Op::Block) => actor.doing = Doing::Blocks,
+                Some(Op::Block | Op::Take) => actor.doing = Doing::Blocks,
                 Some(Op::SleepUntil(at)) => {
                     if !self.sleeps_until(id, at) {
                         continue;
@@ -51,7 +50,7 @@ impl Engine<'_> {
                 Some(Op::Run(Nanos(0)) | Op::RunByClock(Nanos(0))) => false,
                 Some(Op::Run(length)) => {
                     let saved = std::mem::take(&mut actor.saved);
-                    actor.work = Work::Cpu(length.0.saturating_sub(saved));
+                    actor.work = Work::Cpu(length.0.saturating_add_signed(saved.saturating_neg()));
                     return Ok(());
                 }
                 Some(Op::RunByClock(length)) => {
@@ -61,7 +60,8 @@ impl Engine<'_> {
                 Some(Op::Wake(target)) => {
                     if !self.give_token(target) {
                         let cost = self.program.actor(id).costs.wake;
-                        self.actors[id.index()].saved += cost.0;
+                        let saved = &mut self.actors[id.index()].saved;
+                        *saved = saved.saturating_add_unsigned(cost.0);
                     }
                     false
                 }
@@ -69,14 +69,19 @@ impl Engine<'_> {
                     self.timers.set(self.now.saturating_add(delay.0), TimerKind::Token(target));
                     false
                 }
-                Some(Op::Block) if actor.tokens > 0 => {
-                    actor.tokens -= 1;
-                    actor.saved += self.program.actor(id).costs.sleep.0;
-                    false
-                }
-                Some(Op::Block) => {
-                    actor.doing = Doing::Blocks;
-                    true
+                Some(op @ (Op::Block | Op::Take)) => {
+                    let cost = self.program.actor(id).costs.sleep.0;
+                    let sleeps = actor.tokens == 0;
+                    match (sleeps, op) {
+                        (false, Op::Block) => actor.saved = actor.saved.saturating_add_unsigned(cost),
+                        (true, Op::Take) => actor.saved = actor.saved.saturating_sub_unsigned(cost),
+                        _ => {}
+                    }
+                    match sleeps {
+                        true => actor.doing = Doing::Blocks,
+                        false => actor.tokens -= 1,
+                    }
+                    sleeps
                 }
                 Some(Op::SleepUntil(at)) => self.sleeps_until(id, at),
                 Some(Op::SleepFor(length)) => self.sleeps_for(id, length),

@@ -148,10 +148,10 @@ impl Settings<'_> {
             path.and_then(Knob::named).is_some_and(|knob| knob == known)
         };
         if let Some(value) = self.knob(is_it) {
-            let number = value.trim().parse().map_err(|_| EngineError::NotANumber {
-                name: name.to_owned(),
-                value: value.to_owned(),
-            });
+            let number = value
+                .trim()
+                .parse()
+                .map_err(|_| EngineError::NotANumber { name: name.to_owned(), value: value.to_owned() });
             return number.map(Some);
         }
         let form = known.at(self.version, None).and_then(unstarve_facts::Presence::form);
@@ -230,7 +230,9 @@ impl Settings<'_> {
     fn not_modelled(&self) -> Vec<String> {
         let unread = self.knobs.iter().zip(&self.read).filter(|(_, read)| !**read).map(|((name, _), _)| name);
         let is_of_scheduler = |name: &&String| {
-            name.starts_with(FEATURE) || name.contains("sched") || ["cmdline.preempt", "cmdline.isolcpus", "cmdline.nohz_full"].contains(&name.as_str())
+            name.starts_with(FEATURE)
+                || name.contains("sched")
+                || ["cmdline.preempt", "cmdline.isolcpus", "cmdline.nohz_full"].contains(&name.as_str())
         };
         unread.filter(is_of_scheduler).cloned().collect()
     }
@@ -269,12 +271,26 @@ mod tests {
         let kernels = [("5.10.0-23-cloud-amd64", 1), ("6.1.0-32-cloud-amd64", 2), ("6.1.176", 8), ("6.8.12", 8)];
         let newer = [("6.12.20", 8), ("6.12.107-1-cloud-amd64", 1), ("6.12", 64), ("6.18.5", 2), ("7.2.8", 4)];
         let table: String = kernels.into_iter().chain(newer).map(|(release, cpus)| line(release, cpus)).collect();
-        insta::assert_snapshot!(table, @"");
+        insta::assert_snapshot!(table, @"
+    5.10.0-23-cloud-amd64 1: cfs 6000000 750000 1000000, rt 950 ms, server -, hrtick false
+    6.1.0-32-cloud-amd64 2: cfs 12000000 1500000 2000000, rt 950 ms, server -, hrtick false
+    6.1.176 8: cfs 24000000 3000000 4000000, rt 950 ms, server -, hrtick false
+    6.8.12 8: eevdf 3000000 Deadline, rt 950 ms, server -, hrtick false
+    6.12.20 8: eevdf 3000000 Deadline delayed, rt -, server 50.0 ms, hrtick false
+    6.12.107-1-cloud-amd64 1: eevdf 700000 Deadline delayed, rt -, server 50.0 ms, hrtick false
+    6.12 64: eevdf 2800000 Deadline delayed, rt -, server 50.0 ms, hrtick false
+    6.18.5 2: eevdf 1400000 ShortestSlice delayed, rt -, server 50.0 ms, hrtick false
+    7.2.8 4: eevdf 2100000 ShortestSlice delayed, rt -, server 50.0 ms, hrtick true
+    ");
     }
 
     #[test]
     fn knobs_change_settings_by_any_of_their_names() {
-        let slow = of("6.1.176", 1, &[("debugfs.sched/latency_ns", "60000000"), ("sched_feature.GENTLE_FAIR_SLEEPERS", "off")]);
+        let slow = of(
+            "6.1.176",
+            1,
+            &[("debugfs.sched/latency_ns", "60000000"), ("sched_feature.GENTLE_FAIR_SLEEPERS", "off")],
+        );
         let FairRules::Cfs(slow) = slow.expect("a model").fair else { panic!("not CFS") };
         assert_eq!((slow.latency, slow.features.gentle_fair_sleepers), (60_000_000, false));
         let free = of("5.10.223", 1, &[("sysctl.kernel.sched_rt_runtime_us", "-1")]).expect("a model");
@@ -287,11 +303,12 @@ mod tests {
 
     #[test]
     fn what_has_no_effect_here_is_listed_and_what_is_wrong_is_refused() {
-        let knobs = [("sched_feature.WA_IDLE", "off"), ("sysctl.vm.swappiness", "1"), ("debugfs.sched/migration_cost_ns", "1")];
+        let knobs =
+            [("sched_feature.WA_IDLE", "off"), ("sysctl.vm.swappiness", "1"), ("debugfs.sched/migration_cost_ns", "1")];
         let model = of("6.12.107", 2, &knobs).expect("a model");
         assert_eq!(model.not_modelled, ["sched_feature.WA_IDLE", "debugfs.sched/migration_cost_ns"]);
         let error = |release, knobs| of(release, 1, knobs).map_err(|error| error.to_string()).err();
-        insta::assert_snapshot!(error("linux", &[]).unwrap_or_default(), @"");
-        insta::assert_snapshot!(error("6.12.107", &[("debugfs.sched/base_slice_ns", "long")]).unwrap_or_default(), @"");
+        insta::assert_snapshot!(error("linux", &[]).unwrap_or_default(), @"`linux` is no kernel whose scheduler is known here; Linux 3.10 to 7.2 are");
+        insta::assert_snapshot!(error("6.12.107", &[("debugfs.sched/base_slice_ns", "long")]).unwrap_or_default(), @"`base_slice_ns` is set to `long`, which is no number");
     }
 }

@@ -53,8 +53,9 @@ pub(super) struct ActorState<'p> {
     pub(super) next_op: usize,
     pub(super) work: Work,
     pub(super) tokens: u64,
-    /// By how much its next run is shorter, because operations did not switch tasks that did in the recording.
-    pub(super) saved: u64,
+    /// By how much its next run is shorter, because operations did not switch tasks that did in the recording, less the other way
+    /// around.
+    pub(super) saved: i64,
     pub(super) doing: Doing,
     /// Since when it does that.
     pub(super) since: u64,

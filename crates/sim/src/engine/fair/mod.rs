@@ -179,9 +179,7 @@ impl FairClass {
         let is_due = match tunables.protection {
             _ if next.is_some() => true,
             eevdf::Protection::ShortestSlice => !protected,
-            eevdf::Protection::Deadline => {
-                tunables.features.preempt_short && !protected && !self.is_eligible(id)
-            }
+            eevdf::Protection::Deadline => tunables.features.preempt_short && !protected && !self.is_eligible(id),
         };
         if is_due {
             self.clear_buddies(id);
@@ -257,8 +255,7 @@ impl FairClass {
                 let min_vruntime = self.queue(queue).min_vruntime;
                 let entity = self.entity_mut(id);
                 if how == Arriving::Awake {
-                    entity.vruntime =
-                        cfs::place_entity(entity.vruntime, min_vruntime, entity.is_idle, &tunables);
+                    entity.vruntime = cfs::place_entity(entity.vruntime, min_vruntime, entity.is_idle, &tunables);
                 }
             }
             FairRules::Eevdf(tunables) => self.place_entity(id, &tunables),
@@ -483,12 +480,7 @@ impl FairClass {
         }
     }
 
-    fn pick_next_entity_cfs(
-        &self,
-        id: QueueId,
-        curr: Option<EntityId>,
-        tunables: &cfs::Tunables,
-    ) -> Option<EntityId> {
+    fn pick_next_entity_cfs(&self, id: QueueId, curr: Option<EntityId>, tunables: &cfs::Tunables) -> Option<EntityId> {
         let queue = self.queue(id);
         let left = match (self.leftmost(id), curr) {
             (Some(left), Some(curr)) if self.entity(curr).vruntime < self.entity(left).vruntime => curr,
@@ -573,8 +565,7 @@ impl FairClass {
             let shortest = self.min_slice(queue).unwrap_or(i64::MAX).min(self.entity(id).slice);
             let entity = self.entity_mut(id);
             let placed = entity.placed();
-            entity.protected_until =
-                eevdf::set_protect_slice(placed, entity.weight, entity.slice, shortest, &tunables);
+            entity.protected_until = eevdf::set_protect_slice(placed, entity.weight, entity.slice, shortest, &tunables);
         }
         let entity = self.entity_mut(id);
         entity.prev_sum_exec = entity.sum_exec;
