@@ -22,7 +22,7 @@ Start here
 
 Look     record explain report top timeline compare export
 Act      fix guard knobs
-Ahead    check snapshot lab
+Ahead    predict check snapshot lab
 Always   watch fleet sql
 Help     doctor help list schema
 

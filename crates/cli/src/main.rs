@@ -37,6 +37,7 @@ mod lab;
 mod names;
 mod output;
 mod pager;
+mod predict;
 mod progress;
 mod record;
 mod report;
@@ -81,6 +82,7 @@ enum Command {
     Top(top::LowArgs),
     Watch(watch::WatchArgs),
     Guard(guard::GuardArgs),
+    Predict(predict::LowArgs),
     Check(check::LowArgs),
     Snapshot(snapshot::SnapshotArgs),
     Knobs(knobs::KnobsArgs),
@@ -136,6 +138,7 @@ fn main() -> ExitCode {
         Command::Export(args) => args.raise().and_then(export::run),
         Command::Watch(args) => watch::run(&args, low.color),
         Command::Guard(args) => guard::run(args),
+        Command::Predict(args) => predict::run(args, low.color),
         Command::Check(args) => args.raise(low.color).and_then(check::run),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Knobs(args) => knobs::run(args, low.color),

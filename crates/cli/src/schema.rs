@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema};
 use unstarve_check::Audit;
 use unstarve_diagnose::report::Report;
 use unstarve_facts::Snapshot;
+use unstarve_sim::predict::Predictions;
 use unstarve_term::TimelineLine;
 use unstarve_top::View;
 use unstarve_watch::episode::Episode;
@@ -62,6 +63,8 @@ enum Name {
     Guard,
     /// `unstarve doctor --json` (unstarve.doctor/1)
     Doctor,
+    /// `unstarve predict --json` (unstarve.predict/1)
+    Predict,
     /// `unstarve knobs list` and `diff` with `--json`
     Knobs,
     /// `unstarve snapshot`, and what recordings have of their host (unstarve.snapshot/1)
@@ -74,6 +77,7 @@ pub fn run(args: &SchemaArgs) -> Result<ExitCode> {
         Name::Compare => of::<WithLatency<'static>>()?,
         Name::CompareHosts => of::<Hosts>()?,
         Name::Check => of::<Audit>()?,
+        Name::Predict => of::<Predictions>()?,
         Name::Top => of::<View>()?,
         Name::Timeline => of::<TimelineLine>()?,
         Name::Episode => of::<Episode>()?,

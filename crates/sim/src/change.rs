@@ -119,7 +119,7 @@ impl Changed {
             .program
             .cgroups
             .iter()
-            .position(|group| directory.ends_with(&group.path))
+            .position(|group| directory.strip_prefix(&self.program.cgroup_mount) == Some(&group.path))
             .ok_or_else(|| CannotPlay::HitsNobody(directory.clone()))?;
         self.hit_group(group);
         let version = if matches!(name, "cpu.shares" | "cpu.cfs_quota_us" | "cpu.cfs_period_us") {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use unstarve_model::Nanos;
 
-use crate::ActorId;
+use crate::{ActorId, Op};
 
 /// What each actor felt from the start of the program to the end of its recorded length.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct Felt {
 pub struct ActorFelt {
     /// How often it became runnable after a sleep.
     pub wakeups: u64,
+    /// How many items of work it began: what it does from one [`Op::Block`], [`Op::Take`] or sleep to the next. As many as wakeups,
+    /// but for a worker that finds the next item before it sleeps.
+    pub items: u64,
     /// The time from each wakeup or preemption to running, summed.
     pub waited: Nanos,
     /// The longest such time.
@@ -33,15 +36,35 @@ pub struct ActorFelt {
     pub preemptions: u64,
 }
 
+impl Felt {
+    /// The same with what every wakeup takes added to each wait: a model has no such time of its own.
+    #[must_use]
+    pub fn with_dispatch(mut self, dispatch: Nanos) -> Felt {
+        for felt in self.actors.iter_mut().filter(|felt| felt.wakeups > 0) {
+            felt.waited = felt.waited + Nanos(dispatch.0 * felt.wakeups);
+            felt.longest = felt.longest + dispatch;
+            felt.p99 = felt.p99 + dispatch;
+        }
+        self
+    }
+}
+
 impl ActorFelt {
-    /// Its wait for each wakeup; `None` without any.
-    pub fn wait_per_wakeup(&self) -> Option<f64> {
-        (self.wakeups > 0).then(|| self.waited.0 as f64 / self.wakeups as f64)
+    /// Its wait for each item; `None` without any.
+    pub fn wait_per_item(&self) -> Option<f64> {
+        (self.items > 0).then(|| self.waited.0 as f64 / self.items as f64)
     }
 
-    /// Its CPU time for each wakeup: the price of an item of work.
-    pub fn cpu_per_wakeup(&self) -> Option<f64> {
-        (self.wakeups > 0).then(|| self.ran.0 as f64 / self.wakeups as f64)
+    /// Its CPU time for each item: the price of its work.
+    pub fn cpu_per_item(&self) -> Option<f64> {
+        (self.items > 0).then(|| self.ran.0 as f64 / self.items as f64)
+    }
+}
+
+impl Op {
+    /// Whether an item of work begins with it.
+    pub fn begins_item(self) -> bool {
+        matches!(self, Op::Block | Op::Take | Op::SleepUntil(_) | Op::SleepFor(_))
     }
 }
 
@@ -70,6 +93,11 @@ impl FeltSoFar {
         self.of(actor).felt.wakeups += 1;
     }
 
+    /// It began so many items.
+    pub fn began(&mut self, actor: ActorId, items: u64) {
+        self.of(actor).felt.items += items;
+    }
+
     /// It waited this long for the CPU.
     pub fn waited(&mut self, actor: ActorId, length: Nanos) {
         let so_far = self.of(actor);
@@ -84,6 +112,13 @@ impl FeltSoFar {
         felt.ran = felt.ran + time;
         felt.switches += 1;
         felt.preemptions += u64::from(stayed);
+    }
+
+    /// The quickest waits: one in twenty takes less. What every wakeup takes, whoever runs.
+    pub fn quickest(&self) -> Nanos {
+        let mut all: Vec<u64> = self.actors.iter().flat_map(|actor| actor.waits.iter().copied()).collect();
+        let rank = all.len() / 20;
+        if all.is_empty() { Nanos::ZERO } else { Nanos(*all.select_nth_unstable(rank).1) }
     }
 
     /// What `actors` actors felt in this time.

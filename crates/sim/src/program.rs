@@ -16,6 +16,12 @@ pub struct Program {
     pub cpus: CpuSet,
     /// How long was recorded.
     pub length: Nanos,
+    /// What every wakeup takes until its thread runs, whoever runs: the quickest waits of the recording.
+    #[serde(default)]
+    pub dispatch: Nanos,
+    /// Where the hierarchy with the CPU controller is mounted.
+    #[serde(default = "usual_mount")]
+    pub cgroup_mount: String,
     /// Cgroups in which actors are, and those above them; each after the one above it. The root group is not included.
     pub cgroups: Vec<Cgroup>,
     /// The threads.
@@ -24,6 +30,10 @@ pub struct Program {
     /// `sysctl.NAME`, `debugfs.PATH`, `cmdline.NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub knobs: Vec<(String, String)>,
+}
+
+fn usual_mount() -> String {
+    "/sys/fs/cgroup".to_owned()
 }
 
 /// A cgroup with its CPU settings.

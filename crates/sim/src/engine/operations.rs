@@ -18,6 +18,10 @@ impl Engine<'_> {
                 return false;
             }
             actor.next_op += 1;
+            if op.is_some_and(Op::begins_item) {
+                self.felt.began(id, 1);
+            }
+            let actor = &mut self.actors[id.index()];
             match op {
                 Some(Op::Block | Op::Take) => actor.doing = Doing::Blocks,
                 Some(Op::SleepUntil(at)) => {
@@ -46,6 +50,10 @@ impl Engine<'_> {
             let actor = &mut self.actors[id.index()];
             let op = actor.ops.get(actor.next_op).copied();
             actor.next_op += 1;
+            if op.is_some_and(Op::begins_item) {
+                self.felt.began(id, 1);
+            }
+            let actor = &mut self.actors[id.index()];
             let is_asleep = match op {
                 Some(Op::Run(Nanos(0)) | Op::RunByClock(Nanos(0))) => false,
                 Some(Op::Run(length)) => {

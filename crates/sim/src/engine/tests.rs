@@ -204,7 +204,7 @@ fn a_short_sleeper_beside_a_hog_runs_soon_unless_the_kernel_protects_the_hogs_sl
             script.hog(nice(0));
             let sleeper = script.actor(class, "0", None, ticker(us(20_011), us(50), 499));
             let felt = script.play(release).felt.actors[sleeper.index()];
-            let mean = Nanos(felt.wait_per_wakeup().unwrap_or_default() as u64);
+            let mean = Nanos(felt.waited.0 / felt.wakeups);
             table += &format!("{release} {case}: mean {mean}, longest {}\n", felt.longest);
         }
     }

@@ -168,10 +168,10 @@ impl Extractor {
                 ops: operations(thread, start, &tokens, &by_thread),
             });
         }
+        let dispatch = felt.quickest();
         let all = felt.felt(threads.len(), length);
-        let recorded = Felt { length, actors: cast.played.iter().map(|&index| all.actors[index]).collect() };
-        let growths =
-            cast.played.iter().map(|&index| growth(std::mem::take(&mut threads[index].after_waits))).collect();
+        let mut recorded = Felt { length, actors: cast.played.iter().map(|&index| all.actors[index]).collect() };
+        let growths = cast.played.iter().map(|&index| growth(&threads[index].after_waits)).collect();
         inferences.extend(cast.inferences);
         let ((items, all_items), (requests, all_requests)) = (tokens.items(), tokens.requests());
         inferences.extend([
@@ -189,11 +189,18 @@ impl Extractor {
             kernel: snapshot.and_then(Snapshot::kernel_release).map(str::to_owned),
             cpus: places.cpus,
             length,
+            dispatch,
+            cgroup_mount: snapshot
+                .and_then(|snapshot| snapshot.hierarchy.as_ref())
+                .map_or_else(|| "/sys/fs/cgroup".to_owned(), |hierarchy| hierarchy.mount.clone()),
             cgroups: places.cgroups,
             actors,
             knobs: Vec::new(),
         };
         inferences.extend(costs::infer(&mut program));
+        for (felt, actor) in recorded.actors.iter_mut().zip(&program.actors) {
+            felt.items = actor.ops.iter().filter(|op| op.begins_item()).count() as u64;
+        }
         let extraction = Extraction { inferences, losses: losses.of(&recorded) };
         Ok(Extracted { program, extraction, recorded, growths })
     }

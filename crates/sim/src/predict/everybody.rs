@@ -1,6 +1,7 @@
 //! What a change does to all others.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 use unstarve_model::Nanos;
@@ -38,6 +39,16 @@ pub struct Starved {
     pub victim: String,
     /// Who starves it.
     pub culprit: Option<String>,
+}
+
+impl fmt::Display for Starved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}", self.victim, self.finding)?;
+        match &self.culprit {
+            Some(culprit) => write!(f, ", by {culprit})"),
+            None => f.write_str(")"),
+        }
+    }
 }
 
 /// A change of waits below this share of the time is not felt.

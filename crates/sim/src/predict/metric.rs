@@ -10,22 +10,22 @@ use crate::{ActorFelt, Felt};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Its wait for each wakeup.
-    WaitPerWakeup,
+    /// Its wait for each item of work, of most threads each wakeup.
+    WaitPerItem,
     /// Its wait for each nanosecond of CPU time: of threads that hardly sleep.
     WaitPerCpu,
     /// Its longest wait.
     Longest,
     /// 99 of 100 of its waits are not longer.
     P99,
-    /// Its CPU time for each wakeup.
-    CpuPerWakeup,
-    /// How often it gets the CPU for each wakeup.
-    SwitchesPerWakeup,
+    /// Its CPU time for each item.
+    CpuPerItem,
+    /// How often it gets the CPU for each item.
+    SwitchesPerItem,
 }
 
-/// Fewer wakeups than this say nothing of each.
-const LEAST_WAKEUPS: u64 = 10;
+/// Fewer items of work than this say nothing of each.
+const LEAST_ITEMS: u64 = 10;
 /// Fewer waits have no 99th percentile apart from the longest.
 const LEAST_FOR_P99: u64 = 100;
 
@@ -40,12 +40,12 @@ pub(super) const NEARLY_NONE: Nanos = Nanos(20_000);
 impl Metric {
     /// All, the most telling first.
     pub const ALL: [Metric; 6] = [
-        Metric::WaitPerWakeup,
+        Metric::WaitPerItem,
         Metric::WaitPerCpu,
         Metric::Longest,
         Metric::P99,
-        Metric::CpuPerWakeup,
-        Metric::SwitchesPerWakeup,
+        Metric::CpuPerItem,
+        Metric::SwitchesPerItem,
     ];
 
     /// Its value.
@@ -53,50 +53,92 @@ impl Metric {
         let all = together(subject, felt);
         let per = |of: u64, by: u64| (by > 0).then(|| of as f64 / by as f64);
         match self {
-            Metric::WaitPerWakeup => per(all.waited.0, all.wakeups),
+            Metric::WaitPerItem => per(all.waited.0, all.items),
             Metric::WaitPerCpu => per(all.waited.0, all.ran.0),
             Metric::Longest => Some(all.longest.0 as f64),
             Metric::P99 => Some(all.p99.0 as f64),
-            Metric::CpuPerWakeup => per(all.ran.0, all.wakeups),
-            Metric::SwitchesPerWakeup => per(all.switches, all.wakeups),
+            Metric::CpuPerItem => per(all.ran.0, all.items),
+            Metric::SwitchesPerItem => per(all.switches, all.items),
         }
     }
 
     /// Whether it tells something of this subject.
     pub(super) fn tells(self, subject: &Subject, recorded: &Felt) -> bool {
         let all = together(subject, recorded);
-        let is_woken = all.wakeups >= LEAST_WAKEUPS;
+        let has_items = all.items >= LEAST_ITEMS;
         match self {
-            Metric::WaitPerWakeup | Metric::CpuPerWakeup | Metric::SwitchesPerWakeup => is_woken,
-            Metric::WaitPerCpu => !is_woken && all.ran > Nanos::ZERO,
+            Metric::WaitPerItem | Metric::CpuPerItem | Metric::SwitchesPerItem => has_items,
+            Metric::WaitPerCpu => !has_items && all.ran > Nanos::ZERO,
             Metric::Longest => all.longest > Nanos::ZERO,
-            Metric::P99 => all.wakeups >= LEAST_FOR_P99,
+            Metric::P99 => all.switches >= LEAST_FOR_P99,
         }
     }
 
-    /// Whether it is in nanoseconds, and "nearly none" is a value of it.
-    fn is_wait(self) -> bool {
-        matches!(self, Metric::WaitPerWakeup | Metric::Longest | Metric::P99)
+    /// Whether it is of waits, and not of what work costs.
+    pub(super) fn is_wait(self) -> bool {
+        !matches!(self, Metric::CpuPerItem | Metric::SwitchesPerItem)
+    }
+
+    /// The value that is nearly none.
+    fn floor(self) -> f64 {
+        match self {
+            Metric::WaitPerItem | Metric::Longest | Metric::P99 => NEARLY_NONE.0 as f64,
+            _ => 0.0,
+        }
+    }
+
+    /// Its id in JSON.
+    pub fn id(self) -> &'static str {
+        match self {
+            Metric::WaitPerItem => "wait-per-item",
+            Metric::WaitPerCpu => "wait-per-cpu",
+            Metric::Longest => "longest",
+            Metric::P99 => "p99",
+            Metric::CpuPerItem => "cpu-per-item",
+            Metric::SwitchesPerItem => "switches-per-item",
+        }
+    }
+
+    /// The metric with this id.
+    pub fn of_id(id: &str) -> Option<Metric> {
+        Metric::ALL.into_iter().find(|metric| metric.id() == id)
+    }
+
+    /// A value of it, for people.
+    pub fn shown(self, value: f64) -> String {
+        match self.unit() {
+            "ns" => Nanos(value.round() as u64).to_string(),
+            _ if value < 10.0 => format!("{value:.2}"),
+            _ => format!("{value:.0}"),
+        }
+    }
+
+    /// `ns`, or `1` for a number of times.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Metric::SwitchesPerItem | Metric::WaitPerCpu => "1",
+            _ => "ns",
+        }
     }
 
     /// For people.
     pub fn word(self) -> &'static str {
         match self {
-            Metric::WaitPerWakeup => "wait for each wakeup",
-            Metric::WaitPerCpu => "wait for each second of CPU time",
+            Metric::WaitPerItem => "wait for each wakeup or work item",
+            Metric::WaitPerCpu => "wait for each ns of CPU time",
             Metric::Longest => "longest wait",
             Metric::P99 => "99th percentile of waits",
-            Metric::CpuPerWakeup => "CPU time for each wakeup",
-            Metric::SwitchesPerWakeup => "switches for each wakeup",
+            Metric::CpuPerItem => "CPU time for each",
+            Metric::SwitchesPerItem => "switches for each",
         }
     }
 
     /// The residual of the logarithm that nine of ten predictions do not exceed.
     fn residual(self) -> f64 {
         match self {
-            Metric::WaitPerWakeup | Metric::WaitPerCpu => f64::ln(1.5),
+            Metric::WaitPerItem | Metric::WaitPerCpu => f64::ln(1.5),
             Metric::Longest | Metric::P99 => f64::ln(2.0),
-            Metric::CpuPerWakeup | Metric::SwitchesPerWakeup => f64::ln(1.15),
+            Metric::CpuPerItem | Metric::SwitchesPerItem => f64::ln(1.15),
         }
     }
 }
@@ -106,6 +148,7 @@ pub(super) fn together(subject: &Subject, felt: &Felt) -> ActorFelt {
     let mut all = ActorFelt::default();
     for felt in subject.actors.iter().filter_map(|actor| felt.actors.get(actor.index())) {
         all.wakeups += felt.wakeups;
+        all.items += felt.items;
         all.waited = all.waited + felt.waited;
         all.longest = all.longest.max(felt.longest);
         all.p99 = all.p99.max(felt.p99);
@@ -124,14 +167,19 @@ pub(super) struct Values {
 }
 
 impl Values {
+    /// The median of the unchanged replays.
+    pub fn replayed(&self) -> f64 {
+        median(&self.unchanged)
+    }
+
     /// Whether the unchanged replays are near the recording, and near each other.
     pub fn gate(&self, metric: Metric) -> Result<(), Refusal> {
-        let replayed = median(&self.unchanged);
+        let replayed = self.replayed();
         let far = || Refusal::NotReproduced { metric, recorded: self.recorded, replayed };
         if self.recorded <= 0.0 || replayed <= 0.0 {
             return Err(far());
         }
-        let floor = if metric.is_wait() { NEARLY_NONE.0 as f64 } else { 0.0 };
+        let floor = metric.floor();
         let off = ((replayed + floor) / (self.recorded + floor)).ln().abs();
         if off > NEAR.ln() {
             return Err(far());
@@ -167,7 +215,7 @@ impl Ratios {
     /// The predicted value with its interval: the replicas' spread, and what predictions of this metric are off by.
     pub fn answer(&self, metric: Metric, values: &Values) -> Result<MetricAnswer, Refusal> {
         let recorded = values.recorded;
-        let floor = if metric.is_wait() { NEARLY_NONE.0 as f64 } else { 0.0 };
+        let floor = metric.floor();
         let after: Vec<f64> = self.ratios.iter().map(|ratio| ratio * recorded).collect();
         if let Some((low, high)) = spread(&after, floor) {
             return Err(Refusal::Unstable { metric, low, high });

@@ -7,6 +7,7 @@
 mod everybody;
 mod metric;
 mod refusal;
+mod report;
 
 use std::collections::BTreeSet;
 
@@ -17,6 +18,10 @@ pub use everybody::{Affected, Starved};
 pub use metric::{Metric, MetricAnswer};
 pub use refusal::Refusal;
 pub(crate) use refusal::growth;
+pub use report::{
+    ChangeReport, InferredReport, LossReport, MetricReport, OtherReport, Predictions, ReproducedReport, SubjectReport,
+    Verdict,
+};
 
 use crate::extract::Extracted;
 use crate::{ActorId, Changed, Felt, Program};
@@ -111,6 +116,26 @@ impl<'a> Baseline<'a> {
         &self.replays
     }
 
+    /// How near the unchanged replays come to the recording.
+    pub fn reproduced(&self, subject: &Subject) -> Vec<ReproducedReport> {
+        let recorded = &self.extracted.recorded;
+        let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(subject, recorded));
+        telling
+            .filter_map(|metric| {
+                let values = self.values(metric, subject)?;
+                let near = values.gate(metric).is_ok();
+                let (recorded, replayed) = (values.recorded, values.replayed());
+                Some(ReproducedReport { metric: metric.id().to_owned(), recorded, replayed, near })
+            })
+            .collect()
+    }
+
+    fn values(&self, metric: Metric, subject: &Subject) -> Option<Values> {
+        let recorded = metric.of(subject, &self.extracted.recorded)?;
+        let unchanged = self.replays.iter().map(|one| metric.of(subject, &one.felt)).collect::<Option<_>>()?;
+        Some(Values { recorded, unchanged })
+    }
+
     /// What these changes would do to `subject`, and to all others.
     ///
     /// # Errors
@@ -152,8 +177,14 @@ impl<'a> Baseline<'a> {
                 None => {}
             }
         }
-        if answers.is_empty() {
+        // The price alone does not say whether it helps.
+        let Some(wait) = answers.iter().find(|answer: &&MetricAnswer| answer.metric.is_wait()) else {
             return Ok(Prediction::Refused(refusals));
+        };
+        if wait.factor() > refusal::HARDLY_ANY
+            && let Some(backlog) = refusal::backlog(self.extracted, subject)
+        {
+            return Ok(Prediction::Refused(vec![backlog]));
         }
         let others = everybody::affected(&self.extracted.program, subject, &self.replays, &replays);
         let newly_starved = everybody::newly_starved(&self.replays, &replays);
@@ -170,10 +201,7 @@ impl<'a> Baseline<'a> {
         let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(subject, recorded));
         telling
             .filter_map(|metric| {
-                let recorded = metric.of(subject, recorded)?;
-                let unchanged: Vec<f64> =
-                    self.replays.iter().map(|one| metric.of(subject, &one.felt)).collect::<Option<_>>()?;
-                let values = Values { recorded, unchanged };
+                let values = self.values(metric, subject)?;
                 Some((metric, values.gate(metric).map(|()| values)))
             })
             .collect()

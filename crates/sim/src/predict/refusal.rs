@@ -5,18 +5,20 @@
 //! | the change itself | [`crate::CannotPlay`] | a person does it, it hits nobody, or it is not played |
 //! | whether the engine gets the recording right | the unchanged replay | it is off by more than 12 % |
 //! | chance | replicas with shifted timers | they differ by more than a factor of 2 |
-//! | work that grows with waiting | the victim's runs after long and after short waits | runs after long waits are longer |
+//! | work that grows with waiting | the victim's runs after long and after short waits | runs after long waits are longer, and more than a tenth of the waits would stay |
 //! | the clock | runs that last until a time | the change hits such a thread |
 //! | where threads move | threads that ran on several CPUs | they took part in the victim's waits |
 //! | what was not recorded | losses | above 2 % of the wakeups |
 //! | time in interrupts | the recording | above 40 % of the CPU time |
+
+use std::fmt;
 
 use serde::Serialize;
 use unstarve_model::Nanos;
 
 use super::{Metric, Subject};
 use crate::extract::Extracted;
-use crate::{Changed, Op};
+use crate::{ActorId, Changed, Op};
 
 /// Why nothing is predicted.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -72,14 +74,52 @@ pub enum Refusal {
     NeverRan,
 }
 
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::CannotPlay { why } => write!(f, "{why}"),
+            Refusal::NotReproduced { metric, recorded, replayed } => write!(
+                f,
+                "the replay without a change does not give what was recorded: {} {} instead of {}",
+                metric.word(),
+                metric.shown(*replayed),
+                metric.shown(*recorded)
+            ),
+            Refusal::Unstable { metric, low, high } => write!(
+                f,
+                "it depends on chance: with timers shifted by up to 2 ms the {} is {} to {}",
+                metric.word(),
+                metric.shown(*low),
+                metric.shown(*high)
+            ),
+            Refusal::GrowsWithWaiting { times } => write!(
+                f,
+                "its work grows while it waits: runs after its longest waits take {times:.1} times as long as after its shortest"
+            ),
+            Refusal::ByClock { comm } => {
+                write!(f, "{comm} computes until a time, so with more CPU time it would do other work")
+            }
+            Refusal::Moves { comm } => {
+                write!(f, "{comm} may run on several CPUs, and where it would run then is not known")
+            }
+            Refusal::Losses { what, share } => {
+                write!(f, "the recording lacks too much: {what} ({:.0} %)", share * 100.0)
+            }
+            Refusal::NeverRan => f.write_str("it never ran in the recording, so what it would do is not known"),
+        }
+    }
+}
+
 /// The shares above which a recording lacks too much.
 const MOST_LOST: f64 = 0.02;
 const MOST_IN_INTERRUPTS: f64 = 0.4;
 
-/// Runs after long waits that are so many times as long as others are a backlog.
-const BACKLOG: f64 = 1.5;
+/// Runs after long waits that are so many times as long as others are a backlog,
+const BACKLOG: f64 = 2.0;
+/// unless hardly any wait is left: then each piece of it comes by itself.
+pub(super) const HARDLY_ANY: f64 = 0.1;
 /// Fewer runs show no backlog.
-const LEAST_RUNS: usize = 16;
+const LEAST_RUNS: usize = 32;
 
 /// What forbids an answer before anything is played.
 pub(super) fn before(extracted: &Extracted, subject: &Subject, changed: &Changed) -> Vec<Refusal> {
@@ -90,7 +130,7 @@ pub(super) fn before(extracted: &Extracted, subject: &Subject, changed: &Changed
         .filter(|loss| loss.share > if loss.is_of_interrupts { MOST_IN_INTERRUPTS } else { MOST_LOST });
     let mut refusals: Vec<Refusal> =
         losses.map(|loss| Refusal::Losses { what: loss.what.clone(), share: loss.share }).collect();
-    let recorded = |actor: crate::ActorId| extracted.recorded.actors.get(actor.index()).copied().unwrap_or_default();
+    let recorded = |actor: ActorId| extracted.recorded.actors.get(actor.index()).copied().unwrap_or_default();
     if subject.actors.iter().all(|actor| recorded(*actor).ran == Nanos::ZERO) {
         refusals.push(Refusal::NeverRan);
     }
@@ -101,24 +141,28 @@ pub(super) fn before(extracted: &Extracted, subject: &Subject, changed: &Changed
     if let Some(actor) = by_clock {
         refusals.push(Refusal::ByClock { comm: extracted.program.actor(*actor).comm.clone() });
     }
-    let growths = subject.actors.iter().filter_map(|actor| extracted.growths.get(actor.index()).copied().flatten());
-    if let Some(times) = growths.max_by(f64::total_cmp).filter(|times| *times >= BACKLOG) {
-        refusals.push(Refusal::GrowsWithWaiting { times });
-    }
     refusals
 }
 
-/// How many times as long a thread's runs are after its longest quarter of waits than after the shortest quarter; `None` for few
-/// runs. `runs`: the wait before each run, and its CPU time.
-pub(crate) fn growth(mut runs: Vec<(Nanos, Nanos)>) -> Option<f64> {
+/// How many times as long the victim's runs are after long waits, if that is a backlog. A worker's items show it as it is.
+pub(super) fn backlog(extracted: &Extracted, subject: &Subject) -> Option<Refusal> {
+    let has_items = |actor: &ActorId| extracted.program.actor(*actor).ops.iter().any(|op| matches!(op, Op::Take));
+    let of = |actor: &ActorId| extracted.growths.get(actor.index()).copied().flatten();
+    let growths = subject.actors.iter().filter(|actor| !has_items(actor)).filter_map(of);
+    let times = growths.max_by(f64::total_cmp).filter(|times| *times >= BACKLOG)?;
+    Some(Refusal::GrowsWithWaiting { times })
+}
+
+/// How many times as long a thread's runs are where it waited long: their mean, each weighted by the wait before it, by their
+/// median. `None` for few runs. `runs`: the wait before each run, and its CPU time.
+pub(crate) fn growth(runs: &[(Nanos, Nanos)]) -> Option<f64> {
     if runs.len() < LEAST_RUNS {
         return None;
     }
-    runs.sort_unstable();
-    let quarter = runs.len() / 4;
-    let mean = |of: &[(Nanos, Nanos)]| of.iter().map(|(_, ran)| ran.0 as f64).sum::<f64>() / of.len() as f64;
-    let (short, long) = (mean(&runs[..quarter]), mean(&runs[runs.len() - quarter..]));
-    // Waits that hardly differ say nothing of what a longer one would do.
-    let differ = runs[runs.len() - 1].0.0 > 2 * runs[0].0.0.max(1);
-    (differ && short > 0.0).then_some(long / short)
+    let waited: f64 = runs.iter().map(|(wait, _)| wait.0 as f64).sum();
+    let weighted: f64 = runs.iter().map(|(wait, ran)| wait.0 as f64 * ran.0 as f64).sum();
+    let mut ran: Vec<u64> = runs.iter().map(|(_, ran)| ran.0).collect();
+    let middle = ran.len() / 2;
+    let usual = *ran.select_nth_unstable(middle).1 as f64;
+    (waited > 0.0 && usual > 0.0).then(|| weighted / waited / usual)
 }

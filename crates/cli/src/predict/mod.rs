@@ -1,0 +1,153 @@
+//! `unstarve predict`: what a change, or another kernel, would do to everybody.
+
+mod change;
+mod model;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use unstarve_change::Change;
+use unstarve_diagnose::report::{Finding, Report, Severity};
+use unstarve_diagnose::{Options, Proofs, explain_beside};
+use unstarve_sim::predict::{Baseline, ChangeReport, Engine, Predictions, Subject, SubjectReport};
+use unstarve_sim::{Extracted, Extractor, Program};
+
+use crate::input::{self, Recording};
+use crate::output::{self, Color, Out};
+use crate::progress::Progress;
+use crate::suggested::{FINDING_IDS, find};
+use model::Model;
+
+/// Predict what each remedy, or a change, would do to everybody in a recording
+///
+/// The recording becomes a program: what its threads did by themselves. The program is played under the scheduler, without the
+/// change and with it, eight times with its timers shifted. What cannot be known is refused, with the reason.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  unstarve predict unstarve.dat
+  unstarve predict unstarve.dat --change 'weight:/kubepods=100'
+  unstarve predict unstarve.dat --change 'nice:kworker/*=-11' --json
+
+A change is nice:TASK=N, policy:TASK=POLICY, cpus:TASK=LIST, weight:/GROUP=N,
+max:/GROUP=QUOTA/PERIOD (in us), sysctl.NAME=VALUE, debugfs.PATH=VALUE or
+sched_feature.NAME=on. TASK is an id or a name, * stands for anything; POLICY is
+other, batch, idle, fifo:N, rr:N or deadline:RUNTIME/PERIOD (in us).
+
+Exit code: 0, or 2 if nothing could be predicted.")]
+pub struct LowArgs {
+    /// A recording, or - for standard input
+    file: Option<PathBuf>,
+    /// A change, instead of the remedies of the findings; several are made together
+    #[arg(long, value_name = "CHANGE")]
+    change: Vec<String>,
+    /// Only the victim of this finding: its number (1 is the worst), or its id
+    #[arg(long, value_name = "N|ID", value_parser = FINDING_IDS, hide_possible_values = true)]
+    finding: Option<String>,
+    /// Play it as on this kernel, such as 6.12, and not as on the recorded one
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<String>,
+    /// Print the predictions as JSON (schema unstarve.predict/1)
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: LowArgs, color: Color) -> Result<ExitCode> {
+    let Some(file) = &args.file else { return Err(input::no_recording("predict")) };
+    let recording = Recording::new(file.clone())?;
+    let mut extractor = Extractor::default();
+    let mut progress = Progress::new();
+    let options = Options { proofs: Proofs::PutAside, ..Options::default() };
+    let explained = explain_beside(recording.open()?, &options, &mut extractor, |events| progress.events(events))
+        .with_context(|| recording.name())?;
+    drop(progress);
+    let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
+    let extracted = extractor.finish(world, snapshot).with_context(|| recording.name())?;
+    let predictions = predict(&args, &explained.report, &extracted)?;
+    let text = if args.json {
+        output::sorted_json(&predictions)?
+    } else {
+        unstarve_term::predictions_page(&predictions, output::look(color))
+    };
+    let is_answered =
+        predictions.subjects.iter().flat_map(|subject| &subject.changes).any(|change| change.refused.is_empty());
+    let code = if is_answered { 0 } else { 2 };
+    output::will_end_with(code);
+    Out::new().text(&text)?;
+    Ok(ExitCode::from(code))
+}
+
+fn predict(args: &LowArgs, report: &Report, extracted: &Extracted) -> Result<Predictions> {
+    let program = &extracted.program;
+    let findings = findings(args, report)?;
+    let recorded_kernel = program.kernel.clone();
+    let Some(played) = args.kernel.clone().or_else(|| recorded_kernel.clone()) else {
+        bail!("the recording does not say on which kernel it was made: name one with --kernel");
+    };
+    let mut engine = Model { release: played.clone() };
+    let baseline = Baseline::play(&mut engine, extracted)?;
+    let mut subjects = Vec::new();
+    for finding in findings {
+        let subject = subject(finding, program);
+        let mut changes = Vec::new();
+        for (name, remedy, made) in asked(args, finding, program)? {
+            let prediction = baseline.predict(&mut engine, &subject, &made)?;
+            changes.push(ChangeReport::of(name, remedy, made, &prediction));
+        }
+        changes.sort_by_key(ChangeReport::rank);
+        subjects.push(SubjectReport {
+            finding: finding.id.to_string(),
+            headline: finding.headline.clone(),
+            reproduced: baseline.reproduced(&subject),
+            victim: subject.name,
+            changes,
+        });
+    }
+    let (inferred, losses) = Predictions::about(&extracted.extraction);
+    Ok(Predictions {
+        schema: Predictions::SCHEMA.to_owned(),
+        recorded_kernel,
+        engine: "model".to_owned(),
+        played_kernel: played,
+        replicas: engine.replicas(),
+        subjects,
+        inferred,
+        losses,
+    })
+}
+
+/// The findings whose victims are asked for.
+fn findings<'r>(args: &LowArgs, report: &'r Report) -> Result<Vec<&'r Finding>> {
+    if let Some(asked) = &args.finding {
+        let ids: Vec<&str> = report.findings.iter().map(|finding| finding.id.as_str()).collect();
+        return Ok(vec![&report.findings[find(asked, &ids, "finding", "this recording")?]]);
+    }
+    let worth = |finding: &&Finding| finding.severity >= Severity::Warning;
+    let found: Vec<&Finding> = report.findings.iter().filter(worth).collect();
+    if found.is_empty() {
+        bail!("nobody is starved in this recording, so there is nothing to predict; name a finding with --finding");
+    }
+    Ok(found)
+}
+
+fn subject(finding: &Finding, program: &Program) -> Subject {
+    let tids: BTreeSet<u32> = finding.victim.tids.iter().copied().collect();
+    let actors = program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id).collect();
+    Subject { name: finding.victim.comm.clone(), actors }
+}
+
+/// The changes that are asked for, each with its name and, of a remedy, its number.
+fn asked(args: &LowArgs, finding: &Finding, program: &Program) -> Result<Vec<(String, Option<u32>, Vec<Change>)>> {
+    if !args.change.is_empty() {
+        let mut made = Vec::new();
+        for text in &args.change {
+            made.extend(change::typed(text, program)?);
+        }
+        return Ok(vec![(args.change.join(" "), None, made)]);
+    }
+    let remedies = (1..).zip(&finding.remedies);
+    Ok(remedies.map(|(number, remedy)| (remedy.id.to_string(), Some(number), remedy.changes.clone())).collect())
+}

@@ -1,0 +1,253 @@
+//! What is predicted, as JSON (schema `unstarve.predict/1`) and for pages.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use unstarve_change::Change;
+
+use super::{Affected, Answer, MetricAnswer, Prediction, Refusal, Starved};
+use crate::extract::Extraction;
+
+/// Everything that is predicted from a recording.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Predictions {
+    /// `unstarve.predict/1`.
+    pub schema: String,
+    /// `uname -r` of the recorded kernel, if known.
+    pub recorded_kernel: Option<String>,
+    /// What played the program: `model`, or `lab` for guests with a real kernel.
+    pub engine: String,
+    /// The kernel that was played.
+    pub played_kernel: String,
+    /// How many replicas, each with its timers shifted in another way.
+    pub replicas: u32,
+    /// Whose waits are predicted, with each change.
+    pub subjects: Vec<SubjectReport>,
+    /// What was inferred of the recording.
+    pub inferred: Vec<InferredReport>,
+    /// What the recording does not show.
+    pub losses: Vec<LossReport>,
+}
+
+/// Whose waits are predicted.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct SubjectReport {
+    /// The finding that it is the victim of.
+    pub finding: String,
+    /// That finding's headline.
+    pub headline: String,
+    /// Its name.
+    pub victim: String,
+    /// How near a replay without a change comes to the recording.
+    pub reproduced: Vec<ReproducedReport>,
+    /// What each change would do, the best first.
+    pub changes: Vec<ChangeReport>,
+}
+
+/// A metric of the victim in a replay without a change.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ReproducedReport {
+    /// Which, as in `metrics`.
+    pub metric: String,
+    /// As recorded.
+    pub recorded: f64,
+    /// As replayed: the median of the replicas.
+    pub replayed: f64,
+    /// Whether that is near enough to predict from, and the replicas agree.
+    pub near: bool,
+}
+
+/// What a change would do.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ChangeReport {
+    /// The remedy's id, or the change as it was typed.
+    pub name: String,
+    /// Its number among the finding's remedies, from 1; absent for a change that was typed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<u32>,
+    /// What is changed.
+    pub changes: Vec<Change>,
+    /// In one word.
+    pub verdict: Verdict,
+    /// To the victim, the most telling metric first; empty if refused.
+    pub metrics: Vec<MetricReport>,
+    /// To others.
+    pub others: Vec<OtherReport>,
+    /// Who would become starved, and is not now.
+    pub newly_starved: Vec<String>,
+    /// Why nothing is predicted, as sentences.
+    pub refused: Vec<String>,
+}
+
+/// What a change would do, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It helps the victim, and starves nobody else.
+    Helps,
+    /// It helps the victim, and starves somebody else.
+    HelpsAndStarves,
+    /// The interval has the recorded value in it.
+    NoDifference,
+    /// It makes the victim wait longer.
+    Harms,
+    /// It is not known.
+    Refused,
+}
+
+/// A metric of the victim, before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct MetricReport {
+    /// `wait-per-item`, `wait-per-cpu`, `longest`, `p99`, `cpu-per-item`, `switches-per-item`.
+    pub metric: String,
+    /// `ns`, or `1` for a number of times.
+    pub unit: String,
+    /// As recorded.
+    pub recorded: f64,
+    /// As predicted.
+    pub predicted: f64,
+    /// Nine of ten times it is not less,
+    pub low: f64,
+    /// nor more.
+    pub high: f64,
+}
+
+/// Somebody else whose waits change.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct OtherReport {
+    /// The name of its threads.
+    pub comm: String,
+    /// How many threads.
+    pub threads: u32,
+    /// Their waits before, summed.
+    pub waited_before_ns: u64,
+    /// After.
+    pub waited_after_ns: u64,
+    /// Their longest wait before.
+    pub longest_before_ns: u64,
+    /// After.
+    pub longest_after_ns: u64,
+    /// Their CPU time before.
+    pub ran_before_ns: u64,
+    /// After.
+    pub ran_after_ns: u64,
+}
+
+/// Something that was inferred of the recording.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct InferredReport {
+    /// A sentence.
+    pub what: String,
+    /// From how many observations.
+    pub observations: u64,
+}
+
+/// Something that the recording does not show.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LossReport {
+    /// A sentence.
+    pub what: String,
+    /// How many, or nanoseconds.
+    pub count: u64,
+    /// Its share.
+    pub share: f64,
+}
+
+impl Predictions {
+    /// The schema's id.
+    pub const SCHEMA: &str = "unstarve.predict/1";
+
+    /// What an extraction says, for a report.
+    pub fn about(extraction: &Extraction) -> (Vec<InferredReport>, Vec<LossReport>) {
+        let inferred = extraction.inferences.iter();
+        let inferred = inferred.map(|one| InferredReport { what: one.what.clone(), observations: one.observations });
+        let losses = extraction.losses.iter();
+        let losses = losses.map(|loss| LossReport { what: loss.what.clone(), count: loss.count, share: loss.share });
+        (inferred.collect(), losses.collect())
+    }
+}
+
+impl ChangeReport {
+    /// Of a prediction.
+    pub fn of(name: String, remedy: Option<u32>, changes: Vec<Change>, prediction: &Prediction) -> ChangeReport {
+        let plain = ChangeReport {
+            name,
+            remedy,
+            changes,
+            verdict: Verdict::of(prediction),
+            metrics: Vec::new(),
+            others: Vec::new(),
+            newly_starved: Vec::new(),
+            refused: Vec::new(),
+        };
+        match prediction {
+            Prediction::Answered(answer) => ChangeReport {
+                metrics: answer.metrics.iter().map(MetricReport::of).collect(),
+                others: answer.others.iter().map(OtherReport::of).collect(),
+                newly_starved: answer.newly_starved.iter().map(Starved::to_string).collect(),
+                ..plain
+            },
+            Prediction::Refused(refusals) => {
+                ChangeReport { refused: refusals.iter().map(Refusal::to_string).collect(), ..plain }
+            }
+        }
+    }
+
+    /// The better first: by verdict, then by what is left of the main metric.
+    pub fn rank(&self) -> (Verdict, u64) {
+        let left = self.metrics.first().map_or(f64::MAX, |main| main.predicted / main.recorded.max(1.0));
+        (self.verdict, (left.min(1e9) * 1e9) as u64)
+    }
+}
+
+impl Verdict {
+    fn of(prediction: &Prediction) -> Verdict {
+        let Prediction::Answered(answer) = prediction else { return Verdict::Refused };
+        let Answer { newly_starved, .. } = answer.as_ref();
+        match answer.main() {
+            None => Verdict::Refused,
+            Some(main) if main.low > main.recorded => Verdict::Harms,
+            Some(main) if main.high >= main.recorded => Verdict::NoDifference,
+            Some(_) if newly_starved.is_empty() => Verdict::Helps,
+            Some(_) => Verdict::HelpsAndStarves,
+        }
+    }
+
+    /// For people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Helps => "helps",
+            Verdict::HelpsAndStarves => "helps it, and starves others",
+            Verdict::NoDifference => "makes no clear difference",
+            Verdict::Harms => "harms",
+            Verdict::Refused => "not predicted",
+        }
+    }
+}
+
+impl MetricReport {
+    fn of(answer: &MetricAnswer) -> MetricReport {
+        MetricReport {
+            metric: answer.metric.id().to_owned(),
+            unit: answer.metric.unit().to_owned(),
+            recorded: answer.recorded,
+            predicted: answer.predicted,
+            low: answer.low,
+            high: answer.high,
+        }
+    }
+}
+
+impl OtherReport {
+    fn of(of: &Affected) -> OtherReport {
+        OtherReport {
+            comm: of.comm.clone(),
+            threads: of.threads as u32,
+            waited_before_ns: of.waited_before.0,
+            waited_after_ns: of.waited_after.0,
+            longest_before_ns: of.longest_before.0,
+            longest_after_ns: of.longest_after.0,
+            ran_before_ns: of.ran_before.0,
+            ran_after_ns: of.ran_after.0,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The terminal page of `unstarve predict`.
+
+use unstarve_model::Nanos;
+use unstarve_sim::predict::{ChangeReport, Metric, MetricReport, OtherReport, Predictions, Verdict};
+
+use crate::Look;
+use crate::ink::{CULPRIT, FAINT, Ink, PLAIN, STRONG};
+
+/// How many others are named for each change.
+const OTHERS: usize = 2;
+/// How many metrics of the victim are shown.
+const METRICS: usize = 3;
+
+/// What each change would do, the best first.
+pub fn predictions_page(predictions: &Predictions, look: Look) -> String {
+    let mut ink = Ink::new(look);
+    let kernel = &predictions.played_kernel;
+    let how = format!("Played {} times by a model of the scheduler of Linux {kernel}", predictions.replicas);
+    ink.paragraph("", FAINT, &how);
+    for subject in &predictions.subjects {
+        ink.blank();
+        ink.paragraph("", STRONG, &subject.headline);
+        for change in &subject.changes {
+            of_change(&mut ink, change);
+        }
+    }
+    if let Some(loss) =
+        predictions.losses.iter().max_by(|a, b| a.share.total_cmp(&b.share)).filter(|loss| loss.share >= 0.01)
+    {
+        ink.blank();
+        ink.paragraph("", FAINT, &format!("not in the recording: {} ({:.0} %)", loss.what, loss.share * 100.0));
+    }
+    ink.finish()
+}
+
+fn of_change(ink: &mut Ink, change: &ChangeReport) {
+    let number = change.remedy.map(|number| format!("{number} ")).unwrap_or_default();
+    let style = match change.verdict {
+        Verdict::Harms | Verdict::HelpsAndStarves => CULPRIT,
+        Verdict::Refused => FAINT,
+        Verdict::Helps | Verdict::NoDifference => STRONG,
+    };
+    ink.line(&[
+        (PLAIN, "  "),
+        (STRONG, &format!("{number}{}", change.name)),
+        (PLAIN, "  "),
+        (style, change.verdict.word()),
+    ]);
+    for metric in change.metrics.iter().take(METRICS) {
+        ink.paragraph("      ", PLAIN, &of_metric(metric));
+    }
+    for who in &change.newly_starved {
+        ink.paragraph("      ", CULPRIT, &format!("starves {who}"));
+    }
+    for other in change.others.iter().take(OTHERS) {
+        ink.paragraph("      ", PLAIN, &of_other(other));
+    }
+    for why in change.refused.iter().take(1) {
+        ink.paragraph("      ", FAINT, why);
+    }
+}
+
+fn of_metric(of: &MetricReport) -> String {
+    let Some(metric) = Metric::of_id(&of.metric) else { return String::new() };
+    let shown = |value: f64| metric.shown(value);
+    let (word, recorded, predicted) = (metric.word(), shown(of.recorded), shown(of.predicted));
+    format!("{word}: {recorded} -> {predicted} ({} to {})", shown(of.low), shown(of.high))
+}
+
+fn of_other(of: &OtherReport) -> String {
+    let name = if of.threads > 1 { format!("{} ({} threads)", of.comm, of.threads) } else { of.comm.clone() };
+    let (before, after) = (Nanos(of.waited_before_ns), Nanos(of.waited_after_ns));
+    let word = if after > before { "waits longer" } else { "waits less" };
+    format!(
+        "{name} {word}: {before} -> {after} in all, longest {} -> {}",
+        Nanos(of.longest_before_ns),
+        Nanos(of.longest_after_ns)
+    )
+}
