@@ -22,7 +22,7 @@ Start here
 
 Look     record explain report top timeline compare export
 Act      fix guard knobs
-Ahead    predict check snapshot lab
+Ahead    predict reproduce check snapshot lab
 Always   watch fleet sql
 Help     doctor help list schema
 

@@ -41,6 +41,7 @@ mod predict;
 mod progress;
 mod record;
 mod report;
+mod reproduce;
 mod schema;
 mod selection;
 mod snapshot;
@@ -83,6 +84,7 @@ enum Command {
     Watch(watch::WatchArgs),
     Guard(guard::GuardArgs),
     Predict(predict::LowArgs),
+    Reproduce(reproduce::LowArgs),
     Check(check::LowArgs),
     Snapshot(snapshot::SnapshotArgs),
     Knobs(knobs::KnobsArgs),
@@ -139,6 +141,7 @@ fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args, low.color),
         Command::Guard(args) => guard::run(args),
         Command::Predict(args) => predict::run(args, low.color),
+        Command::Reproduce(args) => reproduce::run(args),
         Command::Check(args) => args.raise(low.color).and_then(check::run),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Knobs(args) => knobs::run(args, low.color),

@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod bisect;
+pub mod case;
 pub mod catalogue;
 pub mod cells;
 pub mod compare;
@@ -13,6 +14,7 @@ pub mod counters;
 pub mod guest;
 mod image;
 pub mod metric;
+pub mod predictions;
 pub mod proofs;
 pub mod prove;
 pub mod qemu;

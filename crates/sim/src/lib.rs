@@ -11,10 +11,15 @@ mod change;
 pub mod engine;
 mod extract;
 mod felt;
+pub mod form;
+mod notation;
 pub mod predict;
 mod program;
+mod shrink;
 
 pub use change::{CannotPlay, Changed};
 pub use extract::{Extracted, Extraction, Extractor, Inference, LossOfExtraction, MAX_OPERATIONS, NoProgram};
 pub use felt::{ActorFelt, Felt, FeltSoFar};
+pub use notation::NotationError;
 pub use program::{Actor, ActorId, Cgroup, Class, Deadline, Op, Placement, Program, Quota, SwitchCosts};
+pub use shrink::shrink;

@@ -19,6 +19,9 @@ pub struct Program {
     /// What every wakeup takes until its thread runs, whoever runs: the quickest waits of the recording.
     #[serde(default)]
     pub dispatch: Nanos,
+    /// The longest interrupt: nobody gets the CPU before it ends.
+    #[serde(default)]
+    pub longest_interrupt: Nanos,
     /// Where the hierarchy with the CPU controller is mounted.
     #[serde(default = "usual_mount")]
     pub cgroup_mount: String,

@@ -6,6 +6,7 @@ mod experiment;
 mod kernel;
 mod list;
 pub(crate) mod load;
+mod predict;
 mod prove;
 mod repeat;
 mod run;
@@ -40,6 +41,7 @@ enum Command {
     Bisect(bisect::BisectArgs),
     Prove(prove::ProveArgs),
     Proofs(table::ProofsArgs),
+    Predict(predict::PredictArgs),
     Truth(truth::TruthArgs),
     Repeat(repeat::RepeatArgs),
 }
@@ -69,6 +71,7 @@ pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {
         Command::Runs(args) => runs::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Bisect(args) => bisect::run(args),
+        Command::Predict(args) => predict::run(&args),
         Command::Prove(args) => prove::run(args),
         Command::Proofs(args) => table::run(args),
         Command::Truth(args) => truth::run(args),

@@ -1,9 +1,7 @@
 //! `unstarve predict`: what a change, or another kernel, would do to everybody.
 
 mod change;
-mod model;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,14 +10,15 @@ use clap::Args;
 use unstarve_change::Change;
 use unstarve_diagnose::report::{Finding, Report, Severity};
 use unstarve_diagnose::{Options, Proofs, explain_beside};
-use unstarve_sim::predict::{Baseline, ChangeReport, Engine, Predictions, Subject, SubjectReport};
+use unstarve_facts::Snapshot;
+use unstarve_lab::predictions::subject_of;
+use unstarve_sim::predict::{Baseline, ChangeReport, Engine, Model, Predictions, SubjectReport};
 use unstarve_sim::{Extracted, Extractor, Program};
 
 use crate::input::{self, Recording};
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
 use crate::suggested::{FINDING_IDS, find};
-use model::Model;
 
 /// Predict what each remedy, or a change, would do to everybody in a recording
 ///
@@ -66,7 +65,7 @@ pub fn run(args: LowArgs, color: Color) -> Result<ExitCode> {
     drop(progress);
     let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
     let extracted = extractor.finish(world, snapshot).with_context(|| recording.name())?;
-    let predictions = predict(&args, &explained.report, &extracted)?;
+    let predictions = predict(&args, &explained.report, &extracted, snapshot)?;
     let text = if args.json {
         output::sorted_json(&predictions)?
     } else {
@@ -80,18 +79,18 @@ pub fn run(args: LowArgs, color: Color) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-fn predict(args: &LowArgs, report: &Report, extracted: &Extracted) -> Result<Predictions> {
+fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Option<&Snapshot>) -> Result<Predictions> {
     let program = &extracted.program;
     let findings = findings(args, report)?;
     let recorded_kernel = program.kernel.clone();
     let Some(played) = args.kernel.clone().or_else(|| recorded_kernel.clone()) else {
         bail!("the recording does not say on which kernel it was made: name one with --kernel");
     };
-    let mut engine = Model { release: played.clone() };
+    let mut engine = Model { release: played.clone(), snapshot: snapshot.cloned() };
     let baseline = Baseline::play(&mut engine, extracted)?;
     let mut subjects = Vec::new();
     for finding in findings {
-        let subject = subject(finding, program);
+        let subject = subject_of(finding, program);
         let mut changes = Vec::new();
         for (name, remedy, made) in asked(args, finding, program)? {
             let prediction = baseline.predict(&mut engine, &subject, &made)?;
@@ -131,12 +130,6 @@ fn findings<'r>(args: &LowArgs, report: &'r Report) -> Result<Vec<&'r Finding>> 
         bail!("nobody is starved in this recording, so there is nothing to predict; name a finding with --finding");
     }
     Ok(found)
-}
-
-fn subject(finding: &Finding, program: &Program) -> Subject {
-    let tids: BTreeSet<u32> = finding.victim.tids.iter().copied().collect();
-    let actors = program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id).collect();
-    Subject { name: finding.victim.comm.clone(), actors }
 }
 
 /// The changes that are asked for, each with its name and, of a remedy, its number.

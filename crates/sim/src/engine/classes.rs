@@ -194,6 +194,7 @@ impl Engine<'_> {
             let entity = |id: Option<ActorId>| id.and_then(|id| self.actors[id.index()].entity());
             let (from, to) = (entity(prev), entity(next));
             self.fair.switch(from, to);
+            self.note_switch(cpu, prev, stays.is_some(), next);
             self.leave(cpu, prev, stays.is_some());
             self.start(cpu, next);
         }

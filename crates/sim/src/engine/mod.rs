@@ -25,6 +25,7 @@ mod balance;
 mod builder;
 mod check;
 mod classes;
+mod events;
 mod fair;
 mod operations;
 #[cfg(test)]
@@ -36,7 +37,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use unstarve_model::Nanos;
+use unstarve_model::{Event, Nanos};
 
 pub use replica::Replica;
 pub use scheduler_model::{Costs, FairRules, SchedulerModel};
@@ -148,5 +149,21 @@ pub enum EngineError {
 /// The program is malformed or too long, or the events became too many; see [`EngineError`].
 pub fn play(program: &Program, scheduler: &SchedulerModel, replica: Replica) -> Result<Played, EngineError> {
     check::check(program)?;
-    run::Engine::new(program, scheduler, replica)?.run()
+    Ok(run::Engine::new(program, scheduler, replica)?.run()?.0)
+}
+
+/// The same with the events that a recording of it would have.
+///
+/// # Errors
+///
+/// As [`play`].
+pub fn play_recorded(
+    program: &Program,
+    scheduler: &SchedulerModel,
+    replica: Replica,
+) -> Result<(Played, Vec<Event>), EngineError> {
+    check::check(program)?;
+    let mut engine = run::Engine::new(program, scheduler, replica)?;
+    engine.log = Some(events::Log::default());
+    engine.run()
 }

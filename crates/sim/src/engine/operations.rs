@@ -66,7 +66,14 @@ impl Engine<'_> {
                     return Ok(());
                 }
                 Some(Op::Wake(target)) => {
-                    if !self.give_token(target) {
+                    if let Some(log) = &mut self.log {
+                        log.waker = Some(id);
+                    }
+                    let woke = self.give_token(target);
+                    if let Some(log) = &mut self.log {
+                        log.waker = None;
+                    }
+                    if !woke {
                         let cost = self.program.actor(id).costs.wake;
                         let saved = &mut self.actors[id.index()].saved;
                         *saved = saved.saturating_add_unsigned(cost.0);
@@ -153,6 +160,7 @@ impl Engine<'_> {
         actor.was_woken = true;
         self.felt.woke(id);
         self.actors[id.index()].cpu = self.cpu_for_wakeup(id);
+        self.note_wakeup(id);
         self.enqueue(id);
     }
 }

@@ -1,9 +1,10 @@
 //! The clock: what happens next, and to whom.
 
-use unstarve_model::{Nanos, SchedPolicy};
+use unstarve_model::{Event, Nanos, SchedPolicy};
 use unstarve_sched::deadline::{Parameters, Reservation};
 use unstarve_sched::fair::task_weight;
 
+use super::events::Log;
 use super::fair::{Entity, FairClass};
 use super::state::{ActorState, ClassState, Cpu, Doing, TimerKind, Timers, Work};
 use super::{CpuPlayed, EngineError, Played, Replica, SchedulerModel};
@@ -31,6 +32,8 @@ pub(super) struct Engine<'p> {
     pub(super) moves_realtime: bool,
     /// For lists of waiting actors.
     pub(super) found: Vec<ActorId>,
+    /// The events that a recording would have, if they are wanted.
+    pub(super) log: Option<Log>,
 }
 
 impl<'p> Engine<'p> {
@@ -66,12 +69,14 @@ impl<'p> Engine<'p> {
             moves_fair,
             moves_realtime,
             found: Vec::new(),
+            log: None,
         })
     }
 
     /// Plays the program to its end.
-    pub(super) fn run(mut self) -> Result<Played, EngineError> {
+    pub(super) fn run(mut self) -> Result<(Played, Vec<Event>), EngineError> {
         if self.length > 0 {
+            self.note_beginning();
             self.begin();
             self.reschedule()?;
         }
@@ -95,7 +100,8 @@ impl<'p> Engine<'p> {
             self.reschedule()?;
         }
         self.now = self.length;
-        Ok(self.finish())
+        let events = self.log.take().map(|log| log.events).unwrap_or_default();
+        Ok((self.finish(), events))
     }
 
     /// Counts an event.

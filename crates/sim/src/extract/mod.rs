@@ -190,6 +190,7 @@ impl Extractor {
             cpus: places.cpus,
             length,
             dispatch,
+            longest_interrupt: losses.longest_interrupt,
             cgroup_mount: snapshot
                 .and_then(|snapshot| snapshot.hierarchy.as_ref())
                 .map_or_else(|| "/sys/fs/cgroup".to_owned(), |hierarchy| hierarchy.mount.clone()),
@@ -389,7 +390,9 @@ impl Sink for Extractor {
 
     fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
         let is_softirq = matches!(world.actors.get(interrupt.actor).kind, ActorKind::Softirq { .. });
-        self.losses.in_interrupts = self.losses.in_interrupts + interrupt.end.since(interrupt.start);
+        let length = interrupt.end.since(interrupt.start);
+        self.losses.in_interrupts = self.losses.in_interrupts + length;
+        self.losses.longest_interrupt = self.losses.longest_interrupt.max(length);
         let Some(id) = interrupt.task.and_then(|key| self.thread(world, key)) else { return };
         // A softirq that no interrupt raised is the thread's own work: a send over loopback, say.
         if !is_softirq || interrupt.follows_handler {

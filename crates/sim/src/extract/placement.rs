@@ -70,14 +70,13 @@ impl<'a> Places<'a> {
             _ => None,
         };
         let allowed = facts.and_then(|facts| facts.allowed.clone());
-        let mut cpus = match (bound, allowed) {
+        let cpus: CpuSet = match (bound, allowed) {
             (Some(cpu), None) => CpuSet::from_iter([cpu]),
             (_, Some(allowed)) => allowed.iter().filter(|cpu| self.cpus.contains(*cpu)).collect(),
             (None, None) => self.cpus.clone(),
         };
-        // Its affinity was another before or after.
-        thread.seen_on.iter().for_each(|cpu| cpus.insert(cpu));
-        cpus
+        // Where none of them is online, its affinity was another before.
+        if cpus.is_empty() { thread.seen_on.clone() } else { cpus }
     }
 
     /// The group in which it competes: its cgroup, or its session where it is in the root group and sessions compete.

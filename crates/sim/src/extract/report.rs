@@ -50,6 +50,7 @@ pub(super) struct Losses {
     /// Threads that were created.
     pub born: u64,
     pub in_interrupts: Nanos,
+    pub longest_interrupt: Nanos,
     pub is_too_long: bool,
 }
 

@@ -34,8 +34,14 @@ const NEAR: f64 = 1.12;
 /// Replicas that differ by more have no common answer.
 const STABLE: f64 = 2.0;
 
-/// Waits up to this long are what every wakeup takes: a prediction below is no more than "nearly none".
-pub(super) const NEARLY_NONE: Nanos = Nanos(20_000);
+/// What no replay knows of single waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Unknown {
+    /// What every wakeup takes: below it, a wait is nearly none.
+    pub dispatch: Nanos,
+    /// A wait may be longer by an interrupt.
+    pub interrupt: Nanos,
+}
 
 impl Metric {
     /// All, the most telling first.
@@ -63,7 +69,7 @@ impl Metric {
     }
 
     /// Whether it tells something of this subject.
-    pub(super) fn tells(self, subject: &Subject, recorded: &Felt) -> bool {
+    pub fn tells(self, subject: &Subject, recorded: &Felt) -> bool {
         let all = together(subject, recorded);
         let has_items = all.items >= LEAST_ITEMS;
         match self {
@@ -75,14 +81,22 @@ impl Metric {
     }
 
     /// Whether it is of waits, and not of what work costs.
-    pub(super) fn is_wait(self) -> bool {
+    pub fn is_wait(self) -> bool {
         !matches!(self, Metric::CpuPerItem | Metric::SwitchesPerItem)
     }
 
     /// The value that is nearly none.
-    fn floor(self) -> f64 {
+    fn floor(self, unknown: Unknown) -> f64 {
         match self {
-            Metric::WaitPerItem | Metric::Longest | Metric::P99 => NEARLY_NONE.0 as f64,
+            Metric::WaitPerItem | Metric::Longest | Metric::P99 => unknown.dispatch.0 as f64,
+            _ => 0.0,
+        }
+    }
+
+    /// What the value may be higher by.
+    fn may_add(self, unknown: Unknown) -> f64 {
+        match self {
+            Metric::Longest | Metric::P99 => unknown.interrupt.0 as f64,
             _ => 0.0,
         }
     }
@@ -164,6 +178,7 @@ pub(super) fn together(subject: &Subject, felt: &Felt) -> ActorFelt {
 pub(super) struct Values {
     pub recorded: f64,
     pub unchanged: Vec<f64>,
+    pub unknown: Unknown,
 }
 
 impl Values {
@@ -179,7 +194,7 @@ impl Values {
         if self.recorded <= 0.0 || replayed <= 0.0 {
             return Err(far());
         }
-        let floor = metric.floor();
+        let floor = metric.floor(self.unknown);
         let off = ((replayed + floor) / (self.recorded + floor)).ln().abs();
         if off > NEAR.ln() {
             return Err(far());
@@ -215,7 +230,7 @@ impl Ratios {
     /// The predicted value with its interval: the replicas' spread, and what predictions of this metric are off by.
     pub fn answer(&self, metric: Metric, values: &Values) -> Result<MetricAnswer, Refusal> {
         let recorded = values.recorded;
-        let floor = metric.floor();
+        let (floor, more) = (metric.floor(values.unknown), metric.may_add(values.unknown));
         let after: Vec<f64> = self.ratios.iter().map(|ratio| ratio * recorded).collect();
         if let Some((low, high)) = spread(&after, floor) {
             return Err(Refusal::Unstable { metric, low, high });
@@ -227,7 +242,7 @@ impl Ratios {
             recorded,
             predicted: median(&after),
             low: (least + floor) / off - floor,
-            high: (most + floor) * off - floor,
+            high: (most + floor) * off - floor + more,
         }
         .above_zero())
     }

@@ -6,6 +6,7 @@
 
 mod everybody;
 mod metric;
+mod model;
 mod refusal;
 mod report;
 
@@ -16,6 +17,7 @@ use unstarve_change::Change;
 
 pub use everybody::{Affected, Starved};
 pub use metric::{Metric, MetricAnswer};
+pub use model::{Model, ModelError};
 pub use refusal::Refusal;
 pub(crate) use refusal::growth;
 pub use report::{
@@ -25,7 +27,7 @@ pub use report::{
 
 use crate::extract::Extracted;
 use crate::{ActorId, Changed, Felt, Program};
-use metric::{Ratios, Values};
+use metric::{Ratios, Unknown, Values};
 
 /// Plays programs.
 pub trait Engine {
@@ -133,7 +135,9 @@ impl<'a> Baseline<'a> {
     fn values(&self, metric: Metric, subject: &Subject) -> Option<Values> {
         let recorded = metric.of(subject, &self.extracted.recorded)?;
         let unchanged = self.replays.iter().map(|one| metric.of(subject, &one.felt)).collect::<Option<_>>()?;
-        Some(Values { recorded, unchanged })
+        let program = &self.extracted.program;
+        let unknown = Unknown { dispatch: program.dispatch, interrupt: program.longest_interrupt };
+        Some(Values { recorded, unchanged, unknown })
     }
 
     /// What these changes would do to `subject`, and to all others.
@@ -181,10 +185,12 @@ impl<'a> Baseline<'a> {
         let Some(wait) = answers.iter().find(|answer: &&MetricAnswer| answer.metric.is_wait()) else {
             return Ok(Prediction::Refused(refusals));
         };
-        if wait.factor() > refusal::HARDLY_ANY
-            && let Some(backlog) = refusal::backlog(self.extracted, subject)
-        {
-            return Ok(Prediction::Refused(vec![backlog]));
+        if let Some(backlog) = refusal::backlog(self.extracted, subject) {
+            if wait.factor() > refusal::HARDLY_ANY {
+                return Ok(Prediction::Refused(vec![backlog]));
+            }
+            // What comes in other pieces costs otherwise.
+            answers.retain(|answer| answer.metric.is_wait());
         }
         let others = everybody::affected(&self.extracted.program, subject, &self.replays, &replays);
         let newly_starved = everybody::newly_starved(&self.replays, &replays);
