@@ -21,15 +21,21 @@
 //! scheduling; the slices of 5 ms in which a CPU takes a cgroup's quota; burst.
 
 mod balance;
+#[cfg(test)]
+mod builder;
 mod check;
 mod classes;
 mod events;
 mod fair;
 mod operations;
+#[cfg(test)]
+mod random;
 mod replica;
 mod run;
 mod scheduler_model;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use unstarve_model::{Event, Nanos};
 

@@ -58,7 +58,7 @@ impl Engine<'_> {
                 Some(Op::Run(Nanos(0)) | Op::RunByClock(Nanos(0))) => false,
                 Some(Op::Run(length)) => {
                     let saved = std::mem::take(&mut actor.saved);
-                    actor.work = Work::Cpu(length.0.saturating_add_signed(-saved));
+                    actor.work = Work::Cpu(length.0.saturating_add_signed(saved.saturating_neg()));
                     return Ok(());
                 }
                 Some(Op::RunByClock(length)) => {
@@ -75,7 +75,8 @@ impl Engine<'_> {
                     }
                     if !woke {
                         let cost = self.program.actor(id).costs.wake;
-                        self.actors[id.index()].saved += cost.0 as i64;
+                        let saved = &mut self.actors[id.index()].saved;
+                        *saved = saved.saturating_add_unsigned(cost.0);
                     }
                     false
                 }
@@ -83,23 +84,19 @@ impl Engine<'_> {
                     self.timers.set(self.now.saturating_add(delay.0), TimerKind::Token(target));
                     false
                 }
-                Some(Op::Block) if actor.tokens > 0 => {
-                    actor.tokens -= 1;
-                    actor.saved += self.program.actor(id).costs.sleep.0 as i64;
-                    false
-                }
-                Some(Op::Take) if actor.tokens > 0 => {
-                    actor.tokens -= 1;
-                    false
-                }
-                Some(Op::Take) => {
-                    actor.saved -= self.program.actor(id).costs.sleep.0 as i64;
-                    actor.doing = Doing::Blocks;
-                    true
-                }
-                Some(Op::Block) => {
-                    actor.doing = Doing::Blocks;
-                    true
+                Some(op @ (Op::Block | Op::Take)) => {
+                    let cost = self.program.actor(id).costs.sleep.0;
+                    let sleeps = actor.tokens == 0;
+                    match (sleeps, op) {
+                        (false, Op::Block) => actor.saved = actor.saved.saturating_add_unsigned(cost),
+                        (true, Op::Take) => actor.saved = actor.saved.saturating_sub_unsigned(cost),
+                        _ => {}
+                    }
+                    match sleeps {
+                        true => actor.doing = Doing::Blocks,
+                        false => actor.tokens -= 1,
+                    }
+                    sleeps
                 }
                 Some(Op::SleepUntil(at)) => self.sleeps_until(id, at),
                 Some(Op::SleepFor(length)) => self.sleeps_for(id, length),

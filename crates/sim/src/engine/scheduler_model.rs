@@ -271,7 +271,17 @@ mod tests {
         let kernels = [("5.10.0-23-cloud-amd64", 1), ("6.1.0-32-cloud-amd64", 2), ("6.1.176", 8), ("6.8.12", 8)];
         let newer = [("6.12.20", 8), ("6.12.107-1-cloud-amd64", 1), ("6.12", 64), ("6.18.5", 2), ("7.2.8", 4)];
         let table: String = kernels.into_iter().chain(newer).map(|(release, cpus)| line(release, cpus)).collect();
-        insta::assert_snapshot!(table, @"");
+        insta::assert_snapshot!(table, @"
+    5.10.0-23-cloud-amd64 1: cfs 6000000 750000 1000000, rt 950 ms, server -, hrtick false
+    6.1.0-32-cloud-amd64 2: cfs 12000000 1500000 2000000, rt 950 ms, server -, hrtick false
+    6.1.176 8: cfs 24000000 3000000 4000000, rt 950 ms, server -, hrtick false
+    6.8.12 8: eevdf 3000000 Deadline, rt 950 ms, server -, hrtick false
+    6.12.20 8: eevdf 3000000 Deadline delayed, rt -, server 50.0 ms, hrtick false
+    6.12.107-1-cloud-amd64 1: eevdf 700000 Deadline delayed, rt -, server 50.0 ms, hrtick false
+    6.12 64: eevdf 2800000 Deadline delayed, rt -, server 50.0 ms, hrtick false
+    6.18.5 2: eevdf 1400000 ShortestSlice delayed, rt -, server 50.0 ms, hrtick false
+    7.2.8 4: eevdf 2100000 ShortestSlice delayed, rt -, server 50.0 ms, hrtick true
+    ");
     }
 
     #[test]
@@ -298,7 +308,7 @@ mod tests {
         let model = of("6.12.107", 2, &knobs).expect("a model");
         assert_eq!(model.not_modelled, ["sched_feature.WA_IDLE", "debugfs.sched/migration_cost_ns"]);
         let error = |release, knobs| of(release, 1, knobs).map_err(|error| error.to_string()).err();
-        insta::assert_snapshot!(error("linux", &[]).unwrap_or_default(), @"");
-        insta::assert_snapshot!(error("6.12.107", &[("debugfs.sched/base_slice_ns", "long")]).unwrap_or_default(), @"");
+        insta::assert_snapshot!(error("linux", &[]).unwrap_or_default(), @"`linux` is no kernel whose scheduler is known here; Linux 3.10 to 7.2 are");
+        insta::assert_snapshot!(error("6.12.107", &[("debugfs.sched/base_slice_ns", "long")]).unwrap_or_default(), @"`base_slice_ns` is set to `long`, which is no number");
     }
 }

@@ -53,7 +53,8 @@ pub(super) struct ActorState<'p> {
     pub(super) next_op: usize,
     pub(super) work: Work,
     pub(super) tokens: u64,
-    /// By how much its next run is shorter, because operations did not switch tasks that did in the recording.
+    /// By how much its next run is shorter, because operations did not switch tasks that did in the recording, less the other way
+    /// around.
     pub(super) saved: i64,
     pub(super) doing: Doing,
     /// Since when it does that.
