@@ -312,6 +312,7 @@ mod tests {
             comm: comm.to_owned(),
             is_kernel_thread,
             placement: Placement { class, cpus: "0-1".parse().unwrap_or_default(), cgroup, slice: None },
+            begins_on: None,
             costs: SwitchCosts::default(),
             ops: Vec::new(),
         };

@@ -86,6 +86,9 @@ pub struct Actor {
     pub is_kernel_thread: bool,
     /// The settings under which it competes.
     pub placement: Placement,
+    /// The CPU on which it was first seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begins_on: Option<CpuId>,
     /// What its operations cost where they switch tasks.
     #[serde(default, skip_serializing_if = "SwitchCosts::are_none")]
     pub costs: SwitchCosts,

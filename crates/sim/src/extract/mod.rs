@@ -9,6 +9,7 @@ mod clocks;
 mod costs;
 mod placement;
 mod report;
+mod settings;
 mod thread;
 mod tokens;
 
@@ -154,7 +155,7 @@ impl Extractor {
         let Extractor { mut threads, tokens, felt, losses, .. } = self;
         let mut inferences = vec![clocks::constant_sleeps(&mut threads), clocks::runs_by_the_clock(&mut threads)];
         let cast = cast::choose(&threads, snapshot, length);
-        let mut places = placement::Places::new(world, snapshot, &threads);
+        let mut places = placement::Places::new(world, snapshot, &threads, length);
         let mut actors = Vec::new();
         let by_thread: BTreeMap<usize, ActorId> = cast.played.iter().copied().zip((0..).map(ActorId)).collect();
         for &index in &cast.played {
@@ -166,6 +167,7 @@ impl Extractor {
                 comm: thread.comm(),
                 is_kernel_thread: thread.is_kernel_thread,
                 placement: places.of(thread),
+                begins_on: thread.seen_first,
                 costs: SwitchCosts::default(),
                 ops: operations(thread, start, &tokens, &by_thread),
             });
@@ -187,6 +189,7 @@ impl Extractor {
             ),
         ]);
         inferences.extend(places.inferences());
+        let cpus = places.cpus.len();
         let mut program = Program {
             kernel: snapshot.and_then(Snapshot::kernel_release).map(str::to_owned),
             cpus: places.cpus,
@@ -199,7 +202,7 @@ impl Extractor {
                 .filter(|mount| mount != "/sys/fs/cgroup"),
             cgroups: places.cgroups,
             actors,
-            knobs: Vec::new(),
+            knobs: settings::changed(snapshot, cpus),
         };
         inferences.extend(costs::infer(&mut program));
         for (felt, actor) in recorded.actors.iter_mut().zip(&program.actors) {

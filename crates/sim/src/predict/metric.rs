@@ -3,6 +3,7 @@
 use serde::Serialize;
 use unstarve_model::Nanos;
 
+use super::refusal::HARDLY_ANY;
 use super::{Refusal, Subject};
 use crate::extract::Extracted;
 use crate::{ActorFelt, Felt};
@@ -37,6 +38,9 @@ const STABLE: f64 = 2.0;
 
 /// A wait below so many times what every wakeup takes is nearly none.
 const NEAR_DISPATCH: f64 = 3.0;
+
+/// So much wait for each second of CPU time is nearly none.
+const HARDLY_PER_CPU: f64 = 0.1;
 
 /// What no replay knows of single waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,6 +100,7 @@ impl Metric {
     fn floor(self, unknown: Unknown) -> f64 {
         match self {
             Metric::WaitPerItem | Metric::Longest | Metric::P99 => unknown.dispatch.0 as f64,
+            Metric::WaitPerCpu => HARDLY_PER_CPU,
             _ => 0.0,
         }
     }
@@ -239,7 +244,8 @@ impl Ratios {
         let recorded = values.recorded;
         let (floor, more) = (metric.floor(values.unknown), metric.may_add(values.unknown));
         let after: Vec<f64> = self.ratios.iter().map(|ratio| ratio * recorded).collect();
-        if let Some((low, high)) = spread(&after, floor) {
+        // Where all replicas say that hardly any is left, how little is of no matter.
+        if let Some((low, high)) = spread(&after, floor).filter(|(_, high)| *high > HARDLY_ANY * recorded) {
             return Err(Refusal::Unstable { metric, low, high });
         }
         let (least, most) = (after.iter().copied().fold(f64::MAX, f64::min), after.iter().copied().fold(0.0, f64::max));
