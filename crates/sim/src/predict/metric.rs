@@ -4,7 +4,7 @@ use serde::Serialize;
 use unstarve_model::Nanos;
 
 use super::refusal::HARDLY_ANY;
-use super::{Refusal, Subject};
+use super::{Refusal, Subject, Where};
 use crate::extract::Extracted;
 use crate::{ActorFelt, Felt};
 
@@ -240,7 +240,7 @@ impl Ratios {
     }
 
     /// The predicted value with its interval: the replicas' spread, and what predictions of this metric are off by.
-    pub fn answer(&self, metric: Metric, values: &Values) -> Result<MetricAnswer, Refusal> {
+    pub fn answer(&self, metric: Metric, values: &Values, place: Where) -> Result<MetricAnswer, Refusal> {
         let recorded = values.recorded;
         let (floor, more) = (metric.floor(values.unknown), metric.may_add(values.unknown));
         let after: Vec<f64> = self.ratios.iter().map(|ratio| ratio * recorded).collect();
@@ -249,7 +249,9 @@ impl Ratios {
             return Err(Refusal::Unstable { metric, low, high });
         }
         let (least, most) = (after.iter().copied().fold(f64::MAX, f64::min), after.iter().copied().fold(0.0, f64::max));
-        let off = metric.residual().exp();
+        // Another kernel differs in more than its scheduler: only bounds are known.
+        let residuals = if place == Where::ThisKernel { 1.0 } else { 2.0 };
+        let off = (metric.residual() * residuals).exp();
         // Near what every wakeup takes, nothing is known but that it is near.
         let near = if floor > 0.0 && median(&after) < NEAR_DISPATCH * floor { NEAR_DISPATCH * floor } else { 0.0 };
         Ok(MetricAnswer {
