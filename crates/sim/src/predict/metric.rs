@@ -49,6 +49,8 @@ pub(super) struct Unknown {
     pub dispatch: Nanos,
     /// A wait may be longer by an interrupt.
     pub interrupt: Nanos,
+    /// A fair thread may have to wait for the turn of another one, of which no replay knows: who waits less does more.
+    pub turn: Nanos,
 }
 
 impl Metric {
@@ -108,7 +110,7 @@ impl Metric {
     /// What the value may be higher by.
     fn may_add(self, unknown: Unknown) -> f64 {
         match self {
-            Metric::Longest | Metric::P99 => unknown.interrupt.0 as f64,
+            Metric::Longest | Metric::P99 => (unknown.interrupt + unknown.turn).0 as f64,
             _ => 0.0,
         }
     }
@@ -164,7 +166,7 @@ impl Metric {
         match self {
             Metric::WaitPerItem | Metric::WaitPerCpu => f64::ln(1.5),
             Metric::Longest | Metric::P99 => f64::ln(2.0),
-            Metric::CpuPerItem | Metric::SwitchesPerItem => f64::ln(1.15),
+            Metric::CpuPerItem | Metric::SwitchesPerItem => f64::ln(1.3),
         }
     }
 }
@@ -240,9 +242,10 @@ impl Ratios {
     }
 
     /// The predicted value with its interval: the replicas' spread, and what predictions of this metric are off by.
-    pub fn answer(&self, metric: Metric, values: &Values, place: Where) -> Result<MetricAnswer, Refusal> {
+    pub fn answer(&self, metric: Metric, values: &Values, turn: Nanos, place: Where) -> Result<MetricAnswer, Refusal> {
         let recorded = values.recorded;
-        let (floor, more) = (metric.floor(values.unknown), metric.may_add(values.unknown));
+        let unknown = Unknown { turn, ..values.unknown };
+        let (floor, more) = (metric.floor(unknown), metric.may_add(unknown));
         let after: Vec<f64> = self.ratios.iter().map(|ratio| ratio * recorded).collect();
         // Where all replicas say that hardly any is left, how little is of no matter.
         if let Some((low, high)) = spread(&after, floor).filter(|(_, high)| *high > HARDLY_ANY * recorded) {
@@ -283,6 +286,11 @@ pub struct MetricAnswer {
 impl MetricAnswer {
     fn above_zero(self) -> MetricAnswer {
         MetricAnswer { low: self.low.max(0.0), high: self.high.max(self.predicted), ..self }
+    }
+
+    /// Whether the predicted value is no more than what every wakeup takes.
+    pub(super) fn is_nearly_none(&self, dispatch: Nanos) -> bool {
+        self.predicted <= NEAR_DISPATCH * dispatch.0 as f64
     }
 
     /// The predicted value as a factor of the recorded one.

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use unstarve_change::Change;
+use unstarve_model::Nanos;
 
 pub use everybody::{Affected, Starved};
 pub use metric::{Metric, MetricAnswer};
@@ -26,7 +27,7 @@ pub use report::{
 };
 
 use crate::extract::Extracted;
-use crate::{ActorId, Changed, Felt, Program};
+use crate::{ActorId, Changed, Class, Felt, Program};
 use metric::{Ratios, Unknown, Values};
 
 /// On which kernel a changed program is played.
@@ -142,7 +143,7 @@ impl<'a> Baseline<'a> {
         let recorded = metric.of(subject, &self.extracted.recorded)?;
         let unchanged = self.replays.iter().map(|one| metric.of(subject, &one.felt)).collect::<Option<_>>()?;
         let program = &self.extracted.program;
-        let unknown = Unknown { dispatch: program.dispatch, interrupt: program.longest_interrupt };
+        let unknown = Unknown { dispatch: program.dispatch, interrupt: program.longest_interrupt, turn: Nanos::ZERO };
         Some(Values { recorded, unchanged, unknown })
     }
 
@@ -198,6 +199,7 @@ impl<'a> Baseline<'a> {
             return Ok(Prediction::Refused(failed.take(1).collect()));
         }
         let replays = self.replay(engine, changed)?;
+        let turn = turn_of(subject, &changed.program);
         let mut answers = Vec::new();
         let mut refusals = Vec::new();
         for (metric, gate) in metrics {
@@ -211,7 +213,7 @@ impl<'a> Baseline<'a> {
             let after: Option<Vec<f64>> = replays.iter().map(|one| metric.of(subject, &one.felt)).collect();
             match after
                 .and_then(|after| Ratios::of(&values, &after))
-                .map(|ratios| ratios.answer(metric, &values, place))
+                .map(|ratios| ratios.answer(metric, &values, turn, place))
             {
                 Some(Ok(answer)) => answers.push(answer),
                 Some(Err(refusal)) => refusals.push(refusal),
@@ -223,7 +225,7 @@ impl<'a> Baseline<'a> {
             return Ok(Prediction::Refused(refusals));
         };
         if let Some(backlog) = refusal::backlog(self.extracted, subject) {
-            if wait.factor() > refusal::HARDLY_ANY {
+            if !wait.is_nearly_none(self.extracted.program.dispatch) {
                 return Ok(Prediction::Refused(vec![backlog]));
             }
             // What comes in other pieces costs otherwise.
@@ -249,3 +251,12 @@ impl<'a> Baseline<'a> {
             .collect()
     }
 }
+
+/// How long the turn of a fair thread may be beside the subject: it may be fair after a change.
+fn turn_of(subject: &Subject, program: &Program) -> Nanos {
+    let is_fair = |actor: &ActorId| matches!(program.actor(*actor).placement.class, Class::Fair { .. });
+    if subject.actors.iter().any(is_fair) { FAIR_TURN } else { Nanos::ZERO }
+}
+
+/// `sched_latency_ns` of CFS with two CPUs; a slice of EEVDF and the tick that ends it are shorter.
+const FAIR_TURN: Nanos = Nanos(12_000_000);

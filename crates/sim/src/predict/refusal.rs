@@ -5,7 +5,7 @@
 //! | the change itself | [`crate::CannotPlay`] | a person does it, it hits nobody, or it is not played |
 //! | whether the engine gets the recording right | the unchanged replay | it is off by more than 12 % |
 //! | chance | replicas with shifted timers | they differ by more than a factor of 2 |
-//! | work that grows with waiting | the victim's runs after long and after short waits | runs after long waits are longer, and more than a tenth of the waits would stay |
+//! | work that grows with waiting | the victim's runs after long and after short waits | runs after long waits are longer, and any wait would be left: without one each piece comes by itself |
 //! | the clock | runs that last until a time | the change hits such a thread |
 //! | where threads move | threads that ran on several CPUs | they took part in the victim's waits |
 //! | what was not recorded | losses | above 2 % of the wakeups |
@@ -114,9 +114,9 @@ impl fmt::Display for Refusal {
 const MOST_LOST: f64 = 0.02;
 const MOST_IN_INTERRUPTS: f64 = 0.4;
 
-/// Runs after long waits that are so many times as long as others are a backlog,
+/// Runs after long waits that are so many times as long as others are a backlog.
 const BACKLOG: f64 = 2.0;
-/// unless hardly any wait is left: then each piece of it comes by itself.
+/// Where less than this part of the waits is left, how little it is is of no matter.
 pub(super) const HARDLY_ANY: f64 = 0.1;
 /// Fewer runs show no backlog.
 const LEAST_RUNS: usize = 32;
