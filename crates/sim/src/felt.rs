@@ -41,9 +41,9 @@ impl Felt {
     #[must_use]
     pub fn with_dispatch(mut self, dispatch: Nanos) -> Felt {
         for felt in self.actors.iter_mut().filter(|felt| felt.wakeups > 0) {
-            felt.waited = felt.waited + Nanos(dispatch.0 * felt.wakeups);
-            felt.longest = felt.longest + dispatch;
-            felt.p99 = felt.p99 + dispatch;
+            felt.waited += Nanos(dispatch.0 * felt.wakeups);
+            felt.longest += dispatch;
+            felt.p99 += dispatch;
         }
         self
     }
@@ -101,7 +101,7 @@ impl FeltSoFar {
     /// It waited this long for the CPU.
     pub fn waited(&mut self, actor: ActorId, length: Nanos) {
         let so_far = self.of(actor);
-        so_far.felt.waited = so_far.felt.waited + length;
+        so_far.felt.waited += length;
         so_far.felt.longest = so_far.felt.longest.max(length);
         so_far.waits.push(length.0);
     }
@@ -109,7 +109,7 @@ impl FeltSoFar {
     /// It had the CPU and used this much of it; it `stayed` runnable or not.
     pub fn ran(&mut self, actor: ActorId, time: Nanos, stayed: bool) {
         let felt = &mut self.of(actor).felt;
-        felt.ran = felt.ran + time;
+        felt.ran += time;
         felt.switches += 1;
         felt.preemptions += u64::from(stayed);
     }

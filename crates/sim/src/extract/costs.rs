@@ -76,7 +76,7 @@ fn items(ops: &[Op]) -> Vec<Item> {
                 let slept = !matches!(op, Op::Take);
                 items.extend(item.replace(Item { slept, ..Item::default() }));
             }
-            Op::Run(time) => item.iter_mut().for_each(|item| item.ran = item.ran + *time),
+            Op::Run(time) => item.iter_mut().for_each(|item| item.ran += *time),
             // An item by the clock says nothing of costs.
             Op::RunByClock(_) => item = None,
             Op::Wake(_) => item.iter_mut().for_each(|item| (item.wakes, item.gives) = (item.wakes + 1, item.gives + 1)),

@@ -226,7 +226,7 @@ fn operations(thread: &Thread, start: Time, tokens: &Tokens, by_thread: &BTreeMa
             RawOp::Run(run) if run.is_by_clock => Some(Op::RunByClock(run.passed)),
             RawOp::Run(run) => {
                 if let Some(Op::Run(before)) = ops.last_mut() {
-                    *before = *before + run.cpu;
+                    *before += run.cpu;
                     None
                 } else {
                     Some(Op::Run(run.cpu))
@@ -308,7 +308,7 @@ impl Sink for Extractor {
         let Some(id) = self.thread(world, wait.task) else { return };
         self.felt.waited(id.felt(), wait.length());
         let thread = &mut self.threads[id.index()];
-        thread.waited = thread.waited + wait.length();
+        thread.waited += wait.length();
         thread.last_wait = Some(wait.length());
         let is_first = thread.ops.is_empty() && thread.has_not_run();
         if wait.kind == WaitKind::New && is_first {
@@ -398,7 +398,7 @@ impl Sink for Extractor {
     fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
         let is_softirq = matches!(world.actors.get(interrupt.actor).kind, ActorKind::Softirq { .. });
         let length = interrupt.end.since(interrupt.start);
-        self.losses.in_interrupts = self.losses.in_interrupts + length;
+        self.losses.in_interrupts += length;
         self.losses.longest_interrupt = self.losses.longest_interrupt.max(length);
         let Some(id) = interrupt.task.and_then(|key| self.thread(world, key)) else { return };
         // A softirq that no interrupt raised is the thread's own work: a send over loopback, say.

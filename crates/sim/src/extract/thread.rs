@@ -228,7 +228,7 @@ impl Thread {
         self.seen_on.insert(cpu);
         self.seen_first.get_or_insert(cpu);
         let had = self.had.entry(cpu).or_default();
-        *had = *had + end.since(start);
+        *had += end.since(start);
         self.counted = start;
         self.lost.retain(|(began, ended)| *ended > start && *began < end);
         self.burst.began.get_or_insert(start);
@@ -259,14 +259,14 @@ impl Thread {
         for (began, ended) in &self.lost {
             let (began, ended) = ((*began).max(after), (*ended).min(until));
             if ended > began {
-                lost = lost + ended.since(began);
+                lost += ended.since(began);
                 after = ended;
             }
         }
         let used = until.since(from).saturating_sub(lost);
         let (_, time) = self.since_op.get_or_insert((from, Nanos::ZERO));
-        *time = *time + used;
-        self.ran = self.ran + used;
+        *time += used;
+        self.ran += used;
     }
 
     /// What it computed since its last operation.

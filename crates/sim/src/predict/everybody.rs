@@ -75,12 +75,12 @@ pub(super) fn affected(program: &Program, subject: &Subject, before: &[Replayed]
             ran_after: Nanos::ZERO,
         });
         of.threads += 1;
-        of.waited_before = of.waited_before + was.waited;
-        of.waited_after = of.waited_after + is.waited;
+        of.waited_before += was.waited;
+        of.waited_after += is.waited;
         of.longest_before = of.longest_before.max(was.longest);
         of.longest_after = of.longest_after.max(is.longest);
-        of.ran_before = of.ran_before + was.ran;
-        of.ran_after = of.ran_after + is.ran;
+        of.ran_before += was.ran;
+        of.ran_after += is.ran;
     }
     let mut felt: Vec<Affected> = by_name.into_values().filter(|of| is_felt(of, program.length)).collect();
     felt.sort_by_key(|of| std::cmp::Reverse(i128::from(of.waited_after.0) - i128::from(of.waited_before.0)));

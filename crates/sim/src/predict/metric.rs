@@ -177,10 +177,10 @@ pub(super) fn together(subject: &Subject, felt: &Felt) -> ActorFelt {
     for felt in subject.actors.iter().filter_map(|actor| felt.actors.get(actor.index())) {
         all.wakeups += felt.wakeups;
         all.items += felt.items;
-        all.waited = all.waited + felt.waited;
+        all.waited += felt.waited;
         all.longest = all.longest.max(felt.longest);
         all.p99 = all.p99.max(felt.p99);
-        all.ran = all.ran + felt.ran;
+        all.ran += felt.ran;
         all.switches += felt.switches;
         all.preemptions += felt.preemptions;
     }

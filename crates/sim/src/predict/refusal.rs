@@ -6,6 +6,7 @@
 //! | whether the engine gets the recording right | the unchanged replay | it is off by more than 12 % |
 //! | chance | replicas with shifted timers | they differ by more than a factor of 2 |
 //! | work that grows with waiting | the victim's runs after long and after short waits | runs after long waits are longer, and any wait would be left: without one each piece comes by itself |
+//! | what interrupts leave to a thread | its name: ksoftirqd, a threaded handler | any wait would be left |
 //! | the clock | runs that last until a time | the change hits such a thread |
 //! | where threads move | threads that ran on several CPUs | they took part in the victim's waits |
 //! | what was not recorded | losses | above 2 % of the wakeups |
@@ -15,6 +16,7 @@ use std::fmt;
 
 use serde::Serialize;
 use unstarve_model::Nanos;
+use unstarve_sched::KernelThread;
 
 use super::{Metric, Subject};
 use crate::extract::Extracted;
@@ -53,6 +55,8 @@ pub enum Refusal {
         /// How many times as long its runs are after its longest waits.
         times: f64,
     },
+    /// The victim serves interrupts: what comes while it waits is added to its work, and dropped beyond a limit.
+    ServesInterrupts,
     /// The change hits a thread that computes until a time.
     ByClock {
         /// Its name.
@@ -95,6 +99,9 @@ impl fmt::Display for Refusal {
             Refusal::GrowsWithWaiting { times } => write!(
                 f,
                 "its work grows while it waits: runs after its longest waits take {times:.1} times as long as after its shortest"
+            ),
+            Refusal::ServesInterrupts => f.write_str(
+                "its work is what interrupts leave to it: what comes while it waits is added, and dropped beyond a limit",
             ),
             Refusal::ByClock { comm } => {
                 write!(f, "{comm} computes until a time, so with more CPU time it would do other work")
@@ -147,6 +154,14 @@ pub(super) fn before(extracted: &Extracted, subject: &Subject, changed: &Changed
 /// How many times as long the victim's runs are after long waits, if that is a backlog. A worker's items show it as it is.
 pub(super) fn backlog(extracted: &Extracted, subject: &Subject) -> Option<Refusal> {
     let has_items = |actor: &ActorId| extracted.program.actor(*actor).ops.iter().any(|op| matches!(op, Op::Take));
+    let serves_interrupts = |actor: &&ActorId| {
+        let actor = extracted.program.actor(**actor);
+        let kind = KernelThread::of(&actor.comm.as_str().into()).filter(|_| actor.is_kernel_thread);
+        matches!(kind, Some(KernelThread::Ksoftirqd { .. } | KernelThread::Ktimers | KernelThread::IrqThread))
+    };
+    if subject.actors.iter().any(|actor| serves_interrupts(&actor)) {
+        return Some(Refusal::ServesInterrupts);
+    }
     let of = |actor: &ActorId| extracted.growths.get(actor.index()).copied().flatten();
     let growths = subject.actors.iter().filter(|actor| !has_items(actor)).filter_map(of);
     let times = growths.max_by(f64::total_cmp).filter(|times| *times >= BACKLOG)?;
