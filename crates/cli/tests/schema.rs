@@ -21,11 +21,12 @@ fn testdata(name: &str) -> String {
     format!("{}/../../testdata/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-const SCHEMAS: [&str; 13] = [
+const SCHEMAS: [&str; 14] = [
     "explain",
     "compare",
     "compare-hosts",
     "check",
+    "predict",
     "top",
     "timeline",
     "episode",

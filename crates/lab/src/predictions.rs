@@ -87,7 +87,7 @@ pub fn hold_against<R: Runner, E: Engine>(
 ) -> Result<(), PredictionsError<R::Error>> {
     let faulty = Request { io, trial: Some(Vec::new()), ..Request::faulty(scenario.clone(), kernel, seed) };
     let without = bench.run(&faulty)?;
-    let (report, extracted, snapshot) = recorded(&without)?;
+    let Recorded { report, extracted, snapshot } = recorded(&without)?;
     let mut engine = engine_of(&without, snapshot.as_deref());
     let baseline = Baseline::play(&mut engine, &extracted).map_err(failed(&without))?;
     for finding in report.findings.iter().filter(|finding| finding.severity >= Severity::Warning) {
@@ -147,16 +147,22 @@ fn failed<E: std::error::Error, S: std::error::Error + Send + Sync + 'static>(
     move |source| PredictionsError::Recording { what: what.clone(), source: Box::new(source) }
 }
 
-fn recorded<E: std::error::Error>(
-    outcome: &Outcome,
-) -> Result<(Report, Extracted, Option<Arc<Snapshot>>), PredictionsError<E>> {
+/// What a guest's recording says.
+struct Recorded {
+    report: Report,
+    extracted: Extracted,
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+fn recorded<E: std::error::Error>(outcome: &Outcome) -> Result<Recorded, PredictionsError<E>> {
     let mut extractor = Extractor::default();
     let options = Options { proofs: Proofs::PutAside, ..Options::default() };
     let source = unstarve_readers::open(&outcome.directory.join("trace.dat")).map_err(failed(outcome))?;
     let explained = explain_beside(source, &options, &mut extractor, |_| {}).map_err(failed(outcome))?;
     let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
     let extracted = extractor.finish(world, snapshot).map_err(failed(outcome))?;
-    Ok((explained.report, extracted, explained.driven.snapshot.clone()))
+    let snapshot = explained.driven.snapshot.clone();
+    Ok(Recorded { report: explained.report, extracted, snapshot })
 }
 
 /// The victim's threads in the program.
@@ -204,7 +210,7 @@ impl Came {
         before: &Subject,
         program: &Program,
     ) -> Result<Came, PredictionsError<E>> {
-        let (report, extracted, _) = recorded(outcome)?;
+        let Recorded { report, extracted, .. } = recorded(outcome)?;
         // Ids may differ from guest to guest.
         let names: BTreeSet<Likeness> = before.actors.iter().map(|id| Likeness::of(program.actor(*id))).collect();
         let alike = |(id, actor): (ActorId, &Actor)| names.contains(&Likeness::of(actor)).then_some(id);

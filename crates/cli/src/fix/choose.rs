@@ -373,7 +373,7 @@ pub(super) mod tests {
     #[test]
     fn commands_repeat_the_journal_and_the_promise() {
         let words = ["--state", "/run/a b", "--this-boot"];
-        let chosen = Choice { finding: 1, remedy: 0, skipped: Vec::new(), plan: Vec::new() };
+        let chosen = Choice { finding: 1, remedy: 0, skipped: Vec::new(), plan: Vec::new(), predicted: None };
         let commands = super::super::commands::of(&args(&words), &chosen);
         assert_eq!(
             commands.apply,

@@ -290,7 +290,8 @@ impl MetricAnswer {
 
     /// Whether the predicted value is no more than what every wakeup takes.
     pub(super) fn is_nearly_none(&self, dispatch: Nanos) -> bool {
-        self.predicted <= NEAR_DISPATCH * dispatch.0 as f64
+        let unknown = Unknown { dispatch, interrupt: Nanos::ZERO, turn: Nanos::ZERO };
+        self.predicted <= NEAR_DISPATCH * self.metric.floor(unknown)
     }
 
     /// The predicted value as a factor of the recorded one.

@@ -1,0 +1,145 @@
+//! How near replays without a change come, and what remedies are predicted to do.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use unstarve_diagnose::report::Severity;
+use unstarve_sim::predict::{Baseline, ChangeReport, Metric, Model, Prediction, Subject};
+
+use crate::{Recorded, recorded};
+
+/// The worst finding's victim, and what each of its remedies that a program can make would do.
+fn line(name: &str) -> String {
+    let Recorded { report, driven, extracted } = recorded(name);
+    let finding = report.findings.iter().find(|finding| finding.severity >= Severity::Warning).expect("a finding");
+    let release = extracted.program.kernel.clone().expect("a kernel");
+    let mut model = Model { release, snapshot: driven.snapshot.as_deref().cloned() };
+    let baseline = Baseline::play(&mut model, &extracted).expect("it can be played");
+    let tids: BTreeSet<u32> = finding.victim.tids.iter().copied().collect();
+    let actors = extracted.program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id);
+    let subject = Subject { name: finding.victim.comm.clone(), actors: actors.collect() };
+    let mut text = format!("{name}: {}\n", finding.headline);
+    for row in baseline.reproduced(&subject) {
+        let Some(metric) = Metric::of_id(&row.metric).filter(|metric| metric.is_wait()) else { continue };
+        let (recorded, replayed) = (metric.shown(row.recorded), metric.shown(row.replayed));
+        let _ = writeln!(
+            text,
+            "  {} {recorded}, replayed {replayed}{}",
+            row.metric,
+            if row.near { "" } else { ": not near" }
+        );
+    }
+    for remedy in &finding.remedies {
+        let prediction = baseline.predict(&mut model, &subject, &remedy.changes).expect("it can be played");
+        if let Prediction::Refused(why) = &prediction
+            && why.iter().any(|why| why.to_string() == "only a person can do it")
+        {
+            continue;
+        }
+        let of = ChangeReport::of(remedy.id.to_string(), None, Vec::new(), &prediction);
+        let _ = write!(text, "  {}: {}", of.name, of.verdict.word());
+        if let Some((main, metric)) = of.metrics.first().and_then(|main| Some((main, Metric::of_id(&main.metric)?))) {
+            let _ = write!(text, ", {} {}", main.metric, metric.shown(main.predicted));
+        }
+        for why in of.refused.iter().take(1).chain(&of.newly_starved) {
+            let _ = write!(text, ": {why}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn replays_come_near_and_remedies_are_predicted_or_refused() {
+    let names = [
+        "drain-rt.6.12.fault",
+        "hog-never-leaves.6.1.fault",
+        "hog-over-softirq.6.12.fault",
+        "idle-group.6.12.fault",
+        "iouring-rt.6.1.fault",
+        "polling-fair-thread.6.12.fault",
+        "redis-quota.6.1.fault",
+        "rr-equals.6.12.fault",
+        "rt-behind-section.6.12.fault",
+        "deadline-hog.6.12.fault",
+    ];
+    let lines: String = names.into_iter().map(line).collect();
+    insta::assert_snapshot!(lines, @"
+    drain-rt.6.12.fault: kworker/1:1 (wq_barrier_func) is starved by rtpoll (real-time)
+      wait-per-cpu 1153, replayed 2962: not near
+      longest 90.6 ms, replayed 91.5 ms
+      intruder-to-fair: helps, longest 3.07 ms
+      victim-above-intruder: helps, longest 3.92 µs
+      fair-server: makes no clear difference, longest 90.6 ms
+    hog-never-leaves.6.1.fault: kworker/1:0 (vmstat_update on mm_percpu_wq) is starved by rtpoll (real-time)
+      wait-per-cpu 98051, replayed 98033
+      longest 2.04 s, replayed 2.04 s
+      intruder-to-fair: helps, wait-per-cpu 0.51
+      victim-above-intruder: helps, wait-per-cpu 0.51
+      rt-throttling: helps, wait-per-cpu 6204
+    hog-over-softirq.6.12.fault: ksoftirqd/1 is starved by rtpoll (real-time)
+      longest 2.51 s, replayed 2.51 s
+      intruder-to-fair: not predicted: its work is what interrupts leave to it: what comes while it waits is added, and dropped beyond a limit
+      victim-above-intruder: helps it, and starves others, longest 3.88 µs: kworker/1:1 (rt-starvation, by rtpoll)
+      fair-server: not predicted: its work is what interrupts leave to it: what comes while it waits is added, and dropped beyond a limit
+    idle-group.6.12.fault: dbserver is starved by cruncher, which has more CPU weight
+      wait-per-cpu 260, replayed 266
+      longest 195 ms, replayed 196 ms
+      raise-group-weight: helps, wait-per-cpu 1.44
+    iouring-rt.6.1.fault: iou-wrk-94 is starved by rtpoll (real-time)
+      wait-per-item 3.13 ms, replayed 2.92 ms
+      longest 62.5 ms, replayed 62.1 ms
+      p99 59.4 ms, replayed 59.8 ms
+      intruder-to-fair: helps, wait-per-item 205 µs
+    polling-fair-thread.6.12.fault: ksoftirqd/1 is starved by poller, which has more CPU weight
+      wait-per-cpu 59, replayed 59
+      longest 516 ms, replayed 348 ms: not near
+      occupant-to-nice-0: not predicted: its work is what interrupts leave to it: what comes while it waits is added, and dropped beyond a limit
+      raise-worker: not predicted: its work is what interrupts leave to it: what comes while it waits is added, and dropped beyond a limit
+      worker-to-rt: helps it, and starves others, wait-per-cpu 0.00: poller (rt-starvation, by ksoftirqd/1)
+    redis-quota.6.1.fault: redis-server is stopped by the CPU limit of /db
+      wait-per-cpu 3.78, replayed 3.79
+      longest 82.0 ms, replayed 81.7 ms
+      raise-limit: helps, wait-per-cpu 1.17
+    rr-equals.6.12.fault: brokerio is delayed by compact (real-time)
+      wait-per-item 2.13 ms, replayed 2.03 ms
+      longest 75.7 ms, replayed 76.0 ms
+      p99 59.1 ms, replayed 55.6 ms
+      lower-intruder: helps it, and starves others, wait-per-item 5.39 µs: rcu_preempt (rt-starvation, by compact)
+      intruder-to-fair: helps, wait-per-item 5.39 µs
+      raise-real-time-victim: helps it, and starves others, wait-per-item 5.39 µs: rcu_preempt (rt-starvation, by compact)
+    rt-behind-section.6.12.fault: control is starved by sweeper, which has a lower priority and was not preempted
+      wait-per-item 9.35 ms, replayed 4.01 µs: not near
+      longest 53.2 ms, replayed 4.01 µs: not near
+      p99 39.8 ms, replayed 4.01 µs: not near
+      move-occupant: not predicted: the replay without a change does not give what was recorded: wait for each wakeup or work item 4.01 µs instead of 9.35 ms
+      move-victim: not predicted: the replay without a change does not give what was recorded: wait for each wakeup or work item 4.01 µs instead of 9.35 ms
+      preempt-full: not predicted: the replay without a change does not give what was recorded: wait for each wakeup or work item 4.01 µs instead of 9.35 ms
+    deadline-hog.6.12.fault: apisrv is starved by dlvision (deadline)
+      wait-per-item 8.25 ms, replayed 9.80 ms: not near
+      longest 28.8 ms, replayed 729 ms: not near
+      less-deadline-runtime: not predicted: the runtime of a thread that has no deadline is not played
+    ");
+}
+
+/// Weights, classes and CPUs ignored, nothing is near: the gate sees it.
+#[test]
+fn a_program_without_its_settings_is_not_near() {
+    let Recorded { report, driven, mut extracted } = recorded("idle-group.6.12.fault");
+    let finding = report.findings.first().expect("a finding");
+    let release = extracted.program.kernel.clone().expect("a kernel");
+    let mut model = Model { release, snapshot: driven.snapshot.as_deref().cloned() };
+    let tids: BTreeSet<u32> = finding.victim.tids.iter().copied().collect();
+    let actors = extracted.program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id);
+    let subject = Subject { name: finding.victim.comm.clone(), actors: actors.collect() };
+    let is_near = |extracted: &unstarve_sim::Extracted, model: &mut Model| {
+        let baseline = Baseline::play(model, extracted).expect("it can be played");
+        baseline.reproduced(&subject).iter().any(|row| row.near && row.metric == "longest")
+    };
+    assert!(is_near(&extracted, &mut model));
+    for actor in &mut extracted.program.actors {
+        actor.placement.class = unstarve_sim::Class::Fair { policy: unstarve_model::SchedPolicy::Other, nice: 0 };
+        actor.placement.cgroup = None;
+    }
+    assert!(!is_near(&extracted, &mut model));
+}
