@@ -45,6 +45,7 @@ fn schema(name: &str) -> JsonSchema {
 #[test]
 fn what_commands_print_is_what_their_schemas_say() {
     let sick = testdata("traces/linux-5.10-net-rt.dat");
+    let rt = testdata("truth/iouring-rt.6.1.fault.dat.zst");
     let good = testdata("traces/linux-5.10-net-good.dat");
     let weight = testdata("traces/linux-6.1-dio-weight.dat");
     let snapshot = testdata("snapshots/storage-controller-5.10.json");
@@ -59,13 +60,14 @@ fn what_commands_print_is_what_their_schemas_say() {
     let policy = policy.to_str().expect("UTF-8");
     let schema_of_lines = schema("timeline");
     let log = testdata("logs/hung-flush.6.12.log");
-    let cases: [(&str, &[&str]); 28] = [
+    let cases: [(&str, &[&str]); 29] = [
         ("explain", &["explain", "--json", &log]),
         ("explain", &["explain", "--json", &sick]),
         ("explain", &["explain", "--json", &good]),
         ("compare", &["compare", "--json", &good, &sick]),
         ("check", &["check", "--json", "--snapshot", &snapshot]),
         ("check", &["check", "--json", "--snapshot", &snapshot, "--upgrade-to", "6.12"]),
+        ("predict", &["predict", "--json", &rt]),
         ("top", &["top", "--json", "--once", &sick]),
         ("compare-hosts", &["compare", "--json", &snapshot, &other]),
         ("doctor", &["doctor", "--json"]),
