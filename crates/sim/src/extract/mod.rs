@@ -11,6 +11,7 @@ mod placement;
 mod report;
 mod thread;
 mod tokens;
+mod unended;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -202,6 +203,8 @@ impl Extractor {
         for (felt, actor) in recorded.actors.iter_mut().zip(&program.actors) {
             felt.items = actor.ops.iter().filter(|op| op.begins_item()).count() as u64;
         }
+        let unended = |index: &usize| threads[*index].is_runnable_at_end;
+        inferences.extend(unended::extend(&mut program, cast.played.iter().map(unended)));
         let extraction = Extraction { inferences, losses: losses.of(&recorded) };
         Ok(Extracted { program, extraction, recorded, growths })
     }
@@ -311,7 +314,7 @@ impl Sink for Extractor {
             self.add(id, start, RawOp::Sleep(sleep));
         }
         if wait.ended == WaitEnd::TraceEnd {
-            self.threads[id.index()].ends_waiting = true;
+            self.threads[id.index()].is_runnable_at_end = true;
         }
     }
 
@@ -322,6 +325,7 @@ impl Sink for Extractor {
             self.threads[id.index()].wake(run.start, WokenBy::Unknown);
         }
         let stayed = matches!(run.ended, RunEnd::Preempted { .. });
+        self.threads[id.index()].is_runnable_at_end = run.ended == RunEnd::Cut;
         let before = self.threads[id.index()].ran;
         self.threads[id.index()].has_cpu(run.cpu, run.start, run.end);
         for (at, deed) in self.threads[id.index()].deeds_until(run.end) {
