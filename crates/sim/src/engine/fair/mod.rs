@@ -51,7 +51,7 @@ pub(super) struct FairClass {
 impl FairClass {
     /// Empty queues of these CPUs and cgroups; `spreads`: whether a cgroup's tasks may be on several CPUs.
     pub(super) fn new(rules: FairRules, cpus: usize, cgroups: &[Cgroup], spreads: Vec<bool>) -> FairClass {
-        let mut queues: Vec<Queue> = (0..cpus).map(|cpu| Queue::of_root(cpu)).collect();
+        let mut queues: Vec<Queue> = (0..cpus).map(Queue::of_root).collect();
         let mut entities = Vec::new();
         for (group, cgroup) in cgroups.iter().enumerate() {
             for cpu in 0..cpus {
