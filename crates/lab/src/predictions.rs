@@ -81,11 +81,11 @@ pub fn hold_against<R: Runner, E: Engine>(
     bench: &mut Bench<'_, R>,
     scenario: &Scenario,
     kernel: &str,
-    seed: u64,
+    (seed, io): (u64, bool),
     engine_of: &mut dyn FnMut(&Outcome, Option<&Snapshot>) -> E,
     save: &mut SaveRows<'_>,
 ) -> Result<(), PredictionsError<R::Error>> {
-    let faulty = Request { io: true, trial: Some(Vec::new()), ..Request::faulty(scenario.clone(), kernel, seed) };
+    let faulty = Request { io, trial: Some(Vec::new()), ..Request::faulty(scenario.clone(), kernel, seed) };
     let without = bench.run(&faulty)?;
     let (report, extracted, snapshot) = recorded(&without)?;
     let mut engine = engine_of(&without, snapshot.as_deref());
@@ -131,7 +131,7 @@ pub fn hold_against<R: Runner, E: Engine>(
                 refused: refused(&prediction, metric),
             };
             let recorded = |metric: Metric| Some((metric, metric.of(&subject, &extracted.recorded)?));
-            let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(&subject, &extracted.recorded));
+            let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(&subject, &extracted));
             let rows: Vec<PredictionRow> =
                 telling.filter_map(recorded).map(|(metric, recorded)| row(metric, recorded)).collect();
             save(&rows)?;

@@ -119,7 +119,7 @@ impl Changed {
             .program
             .cgroups
             .iter()
-            .position(|group| directory.strip_prefix(&self.program.cgroup_mount) == Some(&group.path))
+            .position(|group| directory.strip_prefix(self.program.cgroup_mount()) == Some(&group.path))
             .ok_or_else(|| CannotPlay::HitsNobody(directory.clone()))?;
         self.hit_group(group);
         let version = if matches!(name, "cpu.shares" | "cpu.cfs_quota_us" | "cpu.cfs_period_us") {
@@ -312,6 +312,7 @@ mod tests {
             comm: comm.to_owned(),
             is_kernel_thread,
             placement: Placement { class, cpus: "0-1".parse().unwrap_or_default(), cgroup, slice: None },
+            begins_on: None,
             costs: SwitchCosts::default(),
             ops: Vec::new(),
         };

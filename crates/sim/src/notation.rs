@@ -197,6 +197,7 @@ impl Written {
                     comm: actor.name.clone(),
                     is_kernel_thread: actor.kernel_thread,
                     placement: placement.clone(),
+                    begins_on: None,
                     costs: SwitchCosts::default(),
                     ops: ops.clone(),
                 });

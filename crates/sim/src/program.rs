@@ -22,9 +22,9 @@ pub struct Program {
     /// The longest interrupt: nobody gets the CPU before it ends.
     #[serde(default)]
     pub longest_interrupt: Nanos,
-    /// Where the hierarchy with the CPU controller is mounted.
-    #[serde(default = "usual_mount")]
-    pub cgroup_mount: String,
+    /// Where the hierarchy with the CPU controller is mounted, if not at its usual place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup_mount: Option<String>,
     /// Cgroups in which actors are, and those above them; each after the one above it. The root group is not included.
     pub cgroups: Vec<Cgroup>,
     /// The threads.
@@ -33,10 +33,6 @@ pub struct Program {
     /// `sysctl.NAME`, `debugfs.PATH`, `cmdline.NAME`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub knobs: Vec<(String, String)>,
-}
-
-fn usual_mount() -> String {
-    "/sys/fs/cgroup".to_owned()
 }
 
 /// A cgroup with its CPU settings.
@@ -90,6 +86,9 @@ pub struct Actor {
     pub is_kernel_thread: bool,
     /// The settings under which it competes.
     pub placement: Placement,
+    /// The CPU on which it was first seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begins_on: Option<CpuId>,
     /// What its operations cost where they switch tasks.
     #[serde(default, skip_serializing_if = "SwitchCosts::are_none")]
     pub costs: SwitchCosts,
@@ -190,6 +189,11 @@ impl Program {
     /// The actor.
     pub fn actor(&self, id: ActorId) -> &Actor {
         &self.actors[id.index()]
+    }
+
+    /// Where the hierarchy with the CPU controller is mounted.
+    pub fn cgroup_mount(&self) -> &str {
+        self.cgroup_mount.as_deref().unwrap_or("/sys/fs/cgroup")
     }
 
     /// All actors with their ids.

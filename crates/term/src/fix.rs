@@ -42,6 +42,8 @@ pub struct Page<'a> {
     pub commands: Commands,
     /// Threads whose end is all that prevents the plan.
     pub ended: Option<Ended>,
+    /// What a model of the scheduler says that it would do, as a sentence; `None` if it was not asked.
+    pub predicted: Option<String>,
 }
 
 /// Threads that have ended, so that nothing can be changed now.
@@ -135,6 +137,9 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
     }
     for line in plan::obstacles(page.plan) {
         let _ = writeln!(text, "{}", wrap(&format!("cannot be done here: {line}"), "    "));
+    }
+    if let Some(predicted) = &page.predicted {
+        let _ = writeln!(text, "{}", wrap(&format!("Predicted: {predicted}"), "  "));
     }
     let _ = writeln!(text, "{}", wrap(&format!("Risk: {}", remedy.risk), "  "));
     let _ = writeln!(text, "{}", wrap(&format!("Valid on: {}", remedy.valid_on), "  "));
@@ -332,6 +337,9 @@ pub struct FixReport<'a> {
     came: Option<CameLine<'a>>,
     /// Set if nothing can be changed because the threads have ended.
     ended: Option<EndedLine<'a>>,
+    /// What a model of the scheduler says that it would do, as a sentence; absent if it was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted: Option<&'a str>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -476,6 +484,7 @@ pub fn report<'a>(page: &'a Page<'_>) -> FixReport<'a> {
                 Author::Trusted | Author::Anybody => None,
             },
         }),
+        predicted: page.predicted.as_deref(),
         commands: CommandLines { apply: &page.commands.apply, undo: &page.commands.undo },
         plan: page.plan.iter().map(plan_line).collect(),
         lasting: &page.lasting,

@@ -41,7 +41,7 @@ pub use knobs::{DriftLine, KnobLine, difference_page, explanation_page, knobs_pa
 pub use latency::{Spikes, latency_page};
 pub use look::{Charset, Colours, Look};
 pub use page::{finding_page, page, page_of};
-pub use predict::predictions_page;
+pub use predict::{prediction_in_a_sentence, predictions_page};
 pub use summary::Summary;
 pub use timehist::{Lines, Timehist, TimelineLine};
 pub use topic::{Topic, topic_page, topics_page};

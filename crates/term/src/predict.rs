@@ -33,10 +33,22 @@ pub fn predictions_page(predictions: &Predictions, look: Look) -> String {
     ink.finish()
 }
 
+/// What a change would do, in one sentence.
+pub fn prediction_in_a_sentence(change: &ChangeReport) -> String {
+    if let Some(why) = change.refused.first() {
+        return format!("not known: {why}");
+    }
+    let metrics = change.metrics.iter().take(2).map(of_metric).collect::<Vec<_>>().join("; ");
+    match change.newly_starved.as_slice() {
+        [] => metrics,
+        starved => format!("{metrics}; it starves {}", starved.join(", ")),
+    }
+}
+
 fn of_change(ink: &mut Ink, change: &ChangeReport) {
     let number = change.remedy.map(|number| format!("{number} ")).unwrap_or_default();
     let style = match change.verdict {
-        Verdict::Harms | Verdict::HelpsAndStarves => CULPRIT,
+        Verdict::Harms | Verdict::HelpsAndStarves | Verdict::StarvesOthers => CULPRIT,
         Verdict::Refused => FAINT,
         Verdict::Helps | Verdict::NoDifference => STRONG,
     };

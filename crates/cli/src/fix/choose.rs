@@ -22,6 +22,8 @@ pub struct Choice<'a> {
     pub skipped: Vec<Skipped>,
     /// What it changes here, as far as the origin and the command line permit it.
     pub plan: Vec<Planned<'a>>,
+    /// What a model says that it would do, if it was asked.
+    pub predicted: Option<String>,
 }
 
 /// Maximum skipped remedies listed.
@@ -87,7 +89,7 @@ pub fn choose<'a, L: Look>(
     let mut drafts = Drafts { look, report, ids: origin.ids, made: BTreeMap::new() };
     let pick = pick(&mut drafts, origin, args, keeps)?;
     let plan = drafts.permitted(&pick, origin, args.named());
-    Ok(Choice { finding: pick.finding, remedy: pick.remedy, skipped: pick.skipped, plan })
+    Ok(Choice { finding: pick.finding, remedy: pick.remedy, skipped: pick.skipped, plan, predicted: None })
 }
 
 fn pick<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs, keeps: &Keeps<'_>) -> Result<Pick> {

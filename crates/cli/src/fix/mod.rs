@@ -28,8 +28,11 @@ use unstarve_executor::state;
 use unstarve_model::EventSource;
 use unstarve_term::fix::{self as page, Page};
 
+use unstarve_sim::Extractor;
+
 use crate::input::{Recording, no_recording};
 use crate::output::{self, Color, Out};
+use crate::predict;
 use crate::progress::Progress;
 use crate::suggested::{FINDING_IDS, REMEDY_IDS};
 use choose::Choice;
@@ -176,7 +179,8 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     let Some(file) = &args.file else { return Err(no_recording("fix")) };
     let recording = Recording::new(file.clone())?;
     let (source, written) = recording.open_with_author()?;
-    let explained = explain(&recording, source)?;
+    let mut extractor = Extractor::default();
+    let explained = explain(&recording, source, &mut extractor)?;
     if explained.report.findings.is_empty() {
         output::will_end_with(NOT_DONE);
         Out::new().text(&match args.json {
@@ -191,7 +195,15 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
         Some(Printed::Lasting(form)) => lasting::keeps(&explained, finding, remedy, form),
         _ => true,
     };
-    let chosen = choose::choose(&explained.report, &ThisHost, &origin, args, &keeps)?;
+    let mut chosen = choose::choose(&explained.report, &ThisHost, &origin, args, &keeps)?;
+    if args.form.is_none() {
+        chosen.predicted = predict::of_remedy(
+            extractor,
+            &explained,
+            chosen.finding(&explained.report),
+            chosen.remedy(&explained.report),
+        );
+    }
     if args.form.is_some() && !is_printable(args, &chosen, &origin) {
         return Ok(ExitCode::from(NOT_DONE));
     }
@@ -212,16 +224,11 @@ fn is_printable(args: &LowArgs, chosen: &Choice<'_>, origin: &origin::Origin) ->
     refusals.is_empty()
 }
 
-fn explain(recording: &Recording, source: Box<dyn EventSource>) -> Result<Explained> {
+fn explain(recording: &Recording, source: Box<dyn EventSource>, extractor: &mut Extractor) -> Result<Explained> {
     let mut progress = Progress::new();
-    explain_beside(source, &Options::default(), &mut NoSink, |events| progress.events(events))
+    explain_beside(source, &Options::default(), extractor, |events| progress.events(events))
         .with_context(|| recording.name())
 }
-
-/// Ignores events: only the diagnosis is needed.
-struct NoSink;
-
-impl unstarve_timeline::Sink for NoSink {}
 
 /// Prints the plan alone.
 fn show(
@@ -261,6 +268,7 @@ fn page_of<'a>(
         came: None,
         commands: commands::of(args, chosen),
         ended: ended::of(args, explained, chosen, origin),
+        predicted: chosen.predicted.clone(),
     }
 }
 
@@ -335,6 +343,7 @@ mod tests {
                 came: Some(came),
                 commands: Commands { apply: "a".to_owned(), undo: "sudo u".to_owned() },
                 ended: Some(Ended { names: vec!["db".to_owned()], next_time: Some("unstarve fix".to_owned()) }),
+                predicted: Some("p".to_owned()),
             };
             is_described(&output::sorted_json(&page::report(&page)).expect("JSON"));
         }

@@ -34,6 +34,9 @@ pub(crate) struct PredictArgs {
     /// Run the seeds 1 to this
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
+    /// Record block I/O too, as `unstarve record --io` does
+    #[arg(long)]
+    io: bool,
     /// Add the rows to this table
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
@@ -65,7 +68,7 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<ExitCode> {
                     release: outcome.kernel_release.clone(),
                     snapshot: snapshot.cloned(),
                 };
-                hold_against(&mut bench, &scenario, kernel, seed, &mut engine, &mut save)
+                hold_against(&mut bench, &scenario, kernel, (seed, args.io), &mut engine, &mut save)
                     .with_context(|| format!("{name} on {kernel}, seed {seed}"))?;
             }
         }

@@ -79,5 +79,5 @@ fn of_group(path: &str, file: &str, value: &str, program: &Program) -> Result<Ch
         let known = if known.is_empty() { "none".to_owned() } else { clean(&known.join(", ")).into_owned() };
         bail!("no cgroup of the recording with threads and a weight is `{}`; there is {known}", clean(path));
     }
-    Ok(Change::file(format!("{}{path}/{file}", program.cgroup_mount), value))
+    Ok(Change::file(format!("{}{path}/{file}", program.cgroup_mount()), value))
 }

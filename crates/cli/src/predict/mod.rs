@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use unstarve_change::Change;
-use unstarve_diagnose::report::{Finding, Report, Severity};
-use unstarve_diagnose::{Options, Proofs, explain_beside};
+use unstarve_diagnose::report::{Finding, Remedy, Report, Severity};
+use unstarve_diagnose::{Explained, Options, Proofs, explain_beside};
 use unstarve_facts::Snapshot;
 use unstarve_lab::predictions::subject_of;
 use unstarve_sim::predict::{Baseline, ChangeReport, Engine, Model, Predictions, SubjectReport};
@@ -46,7 +46,7 @@ pub struct LowArgs {
     /// Only the victim of this finding: its number (1 is the worst), or its id
     #[arg(long, value_name = "N|ID", value_parser = FINDING_IDS, hide_possible_values = true)]
     finding: Option<String>,
-    /// Play it as on this kernel, such as 6.12, and not as on the recorded one
+    /// What this kernel, such as 6.12, would do instead of the recorded one: the direction, and bounds
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
     /// Print the predictions as JSON (schema unstarve.predict/1)
@@ -83,17 +83,22 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Opt
     let program = &extracted.program;
     let findings = findings(args, report)?;
     let recorded_kernel = program.kernel.clone();
-    let Some(played) = args.kernel.clone().or_else(|| recorded_kernel.clone()) else {
-        bail!("the recording does not say on which kernel it was made: name one with --kernel");
+    let Some(release) = recorded_kernel.clone() else {
+        bail!("the recording does not say on which kernel it was made, so no scheduler can play it");
     };
-    let mut engine = Model { release: played.clone(), snapshot: snapshot.cloned() };
+    let model = |release: &str| Model { release: release.to_owned(), snapshot: snapshot.cloned() };
+    let mut engine = model(&release);
+    let mut other = args.kernel.as_deref().map(model);
     let baseline = Baseline::play(&mut engine, extracted)?;
     let mut subjects = Vec::new();
     for finding in findings {
         let subject = subject_of(finding, program);
         let mut changes = Vec::new();
         for (name, remedy, made) in asked(args, finding, program)? {
-            let prediction = baseline.predict(&mut engine, &subject, &made)?;
+            let prediction = match &mut other {
+                Some(other) => baseline.predict_on(other, &subject, &made)?,
+                None => baseline.predict(&mut engine, &subject, &made)?,
+            };
             changes.push(ChangeReport::of(name, remedy, made, &prediction));
         }
         changes.sort_by_key(ChangeReport::rank);
@@ -110,7 +115,7 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Opt
         schema: Predictions::SCHEMA.to_owned(),
         recorded_kernel,
         engine: "model".to_owned(),
-        played_kernel: played,
+        played_kernel: args.kernel.clone().unwrap_or(release),
         replicas: engine.replicas(),
         subjects,
         inferred,
@@ -141,6 +146,27 @@ fn asked(args: &LowArgs, finding: &Finding, program: &Program) -> Result<Vec<(St
         }
         return Ok(vec![(args.change.join(" "), None, made)]);
     }
+    if let Some(kernel) = &args.kernel {
+        return Ok(vec![(format!("Linux {kernel}"), None, Vec::new())]);
+    }
     let remedies = (1..).zip(&finding.remedies);
     Ok(remedies.map(|(number, remedy)| (remedy.id.to_string(), Some(number), remedy.changes.clone())).collect())
+}
+
+/// With more operations a program is not played for a sentence.
+const MOST_FOR_A_SENTENCE: usize = 500_000;
+
+/// What a model says that a remedy would do, as a sentence; `None` where a recording gives no program.
+pub fn of_remedy(extractor: Extractor, explained: &Explained, finding: &Finding, remedy: &Remedy) -> Option<String> {
+    let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
+    let extracted = extractor.finish(world, snapshot).ok()?;
+    if extracted.program.operations() > MOST_FOR_A_SENTENCE {
+        return None;
+    }
+    let mut engine = Model { release: extracted.program.kernel.clone()?, snapshot: snapshot.cloned() };
+    let baseline = Baseline::play(&mut engine, &extracted).ok()?;
+    let subject = subject_of(finding, &extracted.program);
+    let prediction = baseline.predict(&mut engine, &subject, &remedy.changes).ok()?;
+    let report = ChangeReport::of(remedy.id.to_string(), None, Vec::new(), &prediction);
+    Some(unstarve_term::prediction_in_a_sentence(&report))
 }

@@ -58,7 +58,16 @@ impl Script {
         let placement = Placement { class, cpus: cpus.parse().expect("CPUs"), cgroup, slice: None };
         let costs = SwitchCosts::default();
         let comm = format!("actor-{}", tid.0);
-        self.program.actors.push(Actor { tid, process: None, comm, is_kernel_thread: false, placement, costs, ops });
+        self.program.actors.push(Actor {
+            tid,
+            process: None,
+            comm,
+            is_kernel_thread: false,
+            placement,
+            begins_on: None,
+            costs,
+            ops,
+        });
         ActorId(tid.0 - 1)
     }
 

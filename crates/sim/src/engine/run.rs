@@ -59,7 +59,11 @@ impl<'p> Engine<'p> {
             now: 0,
             length: program.length.0,
             actors,
-            cpus: vec![Cpu::new(server); cpus],
+            cpus: program
+                .cpus
+                .iter()
+                .map(|cpu| Cpu::new(server.filter(|_| !model.without_server.contains(cpu))))
+                .collect(),
             fair,
             timers: Timers::default(),
             felt: FeltSoFar::default(),
@@ -277,7 +281,9 @@ fn actor_state<'p>(
     let places = program.places_of(&actor.placement.cpus);
     let mut allowed = vec![false; program.cpus.len()];
     places.iter().for_each(|place| allowed[place.index()] = true);
-    let cpu = allowed.iter().position(|is_allowed| *is_allowed).unwrap_or_default();
+    let first = actor.begins_on.and_then(|cpu| program.place_of(cpu)).map(|place| place as usize);
+    let first = first.filter(|place| allowed.get(*place) == Some(&true));
+    let cpu = first.or_else(|| allowed.iter().position(|is_allowed| *is_allowed)).unwrap_or_default();
     ActorState {
         ops: &actor.ops,
         next_op: 0,

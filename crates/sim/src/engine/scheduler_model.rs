@@ -1,7 +1,7 @@
 //! A kernel's scheduler as the numbers that the engine needs.
 
 use unstarve_facts::{FEATURES, FeatureState, Knob, Version, feature_at};
-use unstarve_model::Nanos;
+use unstarve_model::{CpuId, CpuSet, Nanos};
 use unstarve_sched::fair::{cfs, eevdf};
 use unstarve_sched::rt;
 
@@ -21,6 +21,8 @@ pub struct SchedulerModel {
     pub real_time_limit: Option<rt::Limit>,
     /// Runtime and period of the fair server; `None` where the kernel has none.
     pub fair_server: Option<(Nanos, Nanos)>,
+    /// CPUs on which it is turned off.
+    pub without_server: CpuSet,
     /// Whether a timer ends each slice of the fair class, instead of the next tick (HRTICK).
     pub hrtick: bool,
     /// The same for deadline tasks (HRTICK_DL).
@@ -108,6 +110,7 @@ impl SchedulerModel {
             rr_ticks: settings.rr_ticks(tick)?,
             real_time_limit: settings.real_time_limit()?,
             fair_server: settings.fair_server()?,
+            without_server: settings.without_server(),
             hrtick: settings.feature("HRTICK"),
             hrtick_dl: settings.feature("HRTICK_DL"),
             costs: Costs::default(),
@@ -219,9 +222,20 @@ impl Settings<'_> {
         Ok(has_limit.then(|| rt::Limit { runtime: micros(runtime), period: micros(period) }))
     }
 
+    /// CPUs whose fair server has a runtime of 0: `debugfs.sched/fair_server/cpu1/runtime`.
+    fn without_server(&self) -> CpuSet {
+        let cpu_of =
+            |name: &str| name.split("fair_server/cpu").nth(1)?.strip_suffix("/runtime")?.parse().ok().map(CpuId);
+        self.knobs.iter().filter(|(_, value)| value.trim() == "0").filter_map(|(name, _)| cpu_of(name)).collect()
+    }
+
     fn fair_server(&mut self) -> Result<Option<(Nanos, Nanos)>, EngineError> {
-        let runtime = self.number("fair_server_runtime")?;
+        let runtime = self.number("fair_server_runtime")?.filter(|runtime| *runtime > 0);
         let period = self.number("fair_server_period")?;
+        // Of servers that differ one is on: each CPU without one is in `without_server`.
+        let form = Knob::named("fair_server_runtime").and_then(|knob| knob.at(self.version, None)?.form());
+        let default = form.and_then(|form| form.default_with(self.cpus)?.parse().ok());
+        let runtime = runtime.or(default.filter(|_| self.without_server().len() < self.cpus));
         let span = |value: i64| u64::try_from(value).ok().filter(|value| *value > 0).map(Nanos);
         Ok(runtime.and_then(span).zip(period.and_then(span)))
     }

@@ -59,6 +59,14 @@ pub(super) fn infer(program: &mut Program) -> Vec<Inference> {
     inferences
 }
 
+/// Whether an actor's items are alike.
+pub(super) fn are_alike(ops: &[Op]) -> bool {
+    let mut ran: Vec<Nanos> = items(ops).iter().map(|item| item.ran).collect();
+    ran.sort_unstable();
+    let quarter = ran.len() / 4;
+    ran.is_empty() || ran[ran.len() - 1 - quarter].0 <= 3 * ran[quarter].0
+}
+
 fn items(ops: &[Op]) -> Vec<Item> {
     let mut items = Vec::new();
     let mut item: Option<Item> = None;

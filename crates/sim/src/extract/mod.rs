@@ -9,6 +9,7 @@ mod clocks;
 mod costs;
 mod placement;
 mod report;
+mod settings;
 mod thread;
 mod tokens;
 mod unended;
@@ -73,6 +74,8 @@ pub struct Extracted {
     pub recorded: Felt,
     /// How many times as long each actor's runs are after long waits than after short ones; `None` where too few runs tell.
     pub growths: Vec<Option<f64>>,
+    /// Whether each actor's items of work are alike: three in four take no more than three times what one in four takes.
+    pub alike: Vec<bool>,
 }
 
 /// Why no program can be taken from a recording.
@@ -153,7 +156,7 @@ impl Extractor {
         let Extractor { mut threads, tokens, felt, losses, .. } = self;
         let mut inferences = vec![clocks::constant_sleeps(&mut threads), clocks::runs_by_the_clock(&mut threads)];
         let cast = cast::choose(&threads, snapshot, length);
-        let mut places = placement::Places::new(world, snapshot, &threads);
+        let mut places = placement::Places::new(world, snapshot, &threads, length);
         let mut actors = Vec::new();
         let by_thread: BTreeMap<usize, ActorId> = cast.played.iter().copied().zip((0..).map(ActorId)).collect();
         for &index in &cast.played {
@@ -165,6 +168,7 @@ impl Extractor {
                 comm: thread.comm(),
                 is_kernel_thread: thread.is_kernel_thread,
                 placement: places.of(thread),
+                begins_on: thread.seen_first,
                 costs: SwitchCosts::default(),
                 ops: operations(thread, start, &tokens, &by_thread),
             });
@@ -186,6 +190,7 @@ impl Extractor {
             ),
         ]);
         inferences.extend(places.inferences());
+        let cpus = places.cpus.len();
         let mut program = Program {
             kernel: snapshot.and_then(Snapshot::kernel_release).map(str::to_owned),
             cpus: places.cpus,
@@ -194,10 +199,11 @@ impl Extractor {
             longest_interrupt: losses.longest_interrupt,
             cgroup_mount: snapshot
                 .and_then(|snapshot| snapshot.hierarchy.as_ref())
-                .map_or_else(|| "/sys/fs/cgroup".to_owned(), |hierarchy| hierarchy.mount.clone()),
+                .map(|hierarchy| hierarchy.mount.clone())
+                .filter(|mount| mount != "/sys/fs/cgroup"),
             cgroups: places.cgroups,
             actors,
-            knobs: Vec::new(),
+            knobs: settings::changed(snapshot, cpus),
         };
         inferences.extend(costs::infer(&mut program));
         for (felt, actor) in recorded.actors.iter_mut().zip(&program.actors) {
@@ -206,7 +212,8 @@ impl Extractor {
         let unended = |index: &usize| threads[*index].is_runnable_at_end;
         inferences.extend(unended::extend(&mut program, cast.played.iter().map(unended)));
         let extraction = Extraction { inferences, losses: losses.of(&recorded) };
-        Ok(Extracted { program, extraction, recorded, growths })
+        let alike = program.actors.iter().map(|actor| costs::are_alike(&actor.ops)).collect();
+        Ok(Extracted { program, extraction, recorded, growths, alike })
     }
 }
 
@@ -411,7 +418,7 @@ fn recorder_of(snapshot: Option<&Snapshot>) -> Option<Tid> {
 }
 
 /// Below this a share of the recording is nothing.
-const NOTHING_SHARE: f64 = 0.0003;
+const NOTHING_SHARE: f64 = 0.00001;
 
 fn is_nothing(time: Nanos, length: Nanos) -> bool {
     time.share_of(length) < NOTHING_SHARE

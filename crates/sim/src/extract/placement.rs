@@ -22,10 +22,12 @@ pub(super) struct Places<'a> {
     inherited: usize,
     guessed: usize,
     late: usize,
+    stayed: usize,
+    length: Nanos,
 }
 
 impl<'a> Places<'a> {
-    pub fn new(world: &World, snapshot: Option<&'a Snapshot>, threads: &[Thread]) -> Places<'a> {
+    pub fn new(world: &World, snapshot: Option<&'a Snapshot>, threads: &[Thread], length: Nanos) -> Places<'a> {
         let mut cpus = snapshot.and_then(|snapshot| snapshot.cpus.online.clone()).unwrap_or_default();
         threads.iter().flat_map(|thread| thread.seen_on.iter()).for_each(|cpu| cpus.insert(cpu));
         if cpus.is_empty() {
@@ -41,6 +43,8 @@ impl<'a> Places<'a> {
             inherited: 0,
             guessed: 0,
             late: 0,
+            stayed: 0,
+            length,
         }
     }
 
@@ -64,7 +68,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    fn cpus_of(&self, thread: &Thread, facts: Option<&TaskFacts>) -> CpuSet {
+    fn cpus_of(&mut self, thread: &Thread, facts: Option<&TaskFacts>) -> CpuSet {
         let bound = match KernelThread::of(thread.kernel_name()).filter(|_| thread.is_kernel_thread) {
             Some(KernelThread::BoundWorker { cpu, .. } | KernelThread::Ksoftirqd { cpu }) => Some(CpuId(cpu)),
             _ => None,
@@ -76,7 +80,14 @@ impl<'a> Places<'a> {
             (None, None) => self.cpus.clone(),
         };
         // Where none of them is online, its affinity was another before.
-        if cpus.is_empty() { thread.seen_on.clone() } else { cpus }
+        let cpus = if cpus.is_empty() { thread.seen_on.clone() } else { cpus };
+        match thread.stays_on(self.length).filter(|_| cpus.len() > 1) {
+            Some(cpu) => {
+                self.stayed += 1;
+                CpuSet::from_iter([cpu])
+            }
+            None => cpus,
+        }
     }
 
     /// The group in which it competes: its cgroup, or its session where it is in the root group and sessions compete.
@@ -128,6 +139,7 @@ impl<'a> Places<'a> {
         let rows = [
             (self.inherited, "not in the snapshot: they have their parent's settings"),
             (self.guessed, "neither in the snapshot nor seen to be created: their settings are what events show"),
+            (self.stayed, "stayed on one CPU of several that they may use, and are kept there"),
             (self.late, "set another priority after the snapshot: they have the last one from the beginning"),
         ];
         rows.into_iter().filter_map(|(count, what)| Inference::of_threads(count, what, count as u64)).collect()

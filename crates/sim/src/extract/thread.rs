@@ -1,5 +1,7 @@
 //! What one thread of a recording did, in order.
 
+use std::collections::BTreeMap;
+
 use unstarve_model::{Comm, CpuId, CpuSet, Nanos, Prio, Tid, Time, clean_bytes};
 use unstarve_timeline::{Nature, Task};
 
@@ -17,6 +19,9 @@ pub(super) struct Thread {
     pub settings_of: Option<Tid>,
     /// The CPUs on which it was seen.
     pub seen_on: CpuSet,
+    pub seen_first: Option<CpuId>,
+    /// Its time on each of them.
+    had: BTreeMap<CpuId, Nanos>,
     /// What it did, each with when it began.
     pub ops: Vec<(Time, RawOp)>,
     /// What it did for others, and which work it began, in the run that has not been reported yet.
@@ -39,6 +44,11 @@ pub(super) struct Thread {
     /// The wait before each run from a wakeup to the next sleep, and the run's CPU time.
     pub after_waits: Vec<(Nanos, Nanos)>,
 }
+
+/// A thread with less of a CPU than this may stay there by chance.
+const MUCH: f64 = 0.2;
+/// What it may have been elsewhere.
+const NEARLY_ALL: f64 = 0.98;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
@@ -150,6 +160,8 @@ impl Thread {
             is_kernel_thread: false,
             settings_of: None,
             seen_on: CpuSet::default(),
+            seen_first: None,
+            had: BTreeMap::new(),
             ops: Vec::new(),
             deeds: Vec::new(),
             in_item: false,
@@ -183,6 +195,14 @@ impl Thread {
         &self.comm
     }
 
+    /// The CPU that it did not leave, although it had much to do: an affinity that was set later than the snapshot, or a scheduler
+    /// that leaves it there.
+    pub fn stays_on(&self, length: Nanos) -> Option<CpuId> {
+        let all: Nanos = self.had.values().copied().sum();
+        let (cpu, most) = self.had.iter().max_by_key(|(_, time)| **time)?;
+        (all.share_of(length) >= MUCH && most.share_of(all) >= NEARLY_ALL).then_some(*cpu)
+    }
+
     pub fn has_not_run(&self) -> bool {
         self.ran == Nanos::ZERO && self.since_op.is_none()
     }
@@ -207,6 +227,9 @@ impl Thread {
     pub fn has_cpu(&mut self, cpu: CpuId, start: Time, end: Time) {
         self.state = State::Awake;
         self.seen_on.insert(cpu);
+        self.seen_first.get_or_insert(cpu);
+        let had = self.had.entry(cpu).or_default();
+        *had = *had + end.since(start);
         self.counted = start;
         self.lost.retain(|(began, ended)| *ended > start && *began < end);
         self.burst.began.get_or_insert(start);

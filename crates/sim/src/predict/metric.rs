@@ -3,7 +3,9 @@
 use serde::Serialize;
 use unstarve_model::Nanos;
 
-use super::{Refusal, Subject};
+use super::refusal::HARDLY_ANY;
+use super::{Refusal, Subject, Where};
+use crate::extract::Extracted;
 use crate::{ActorFelt, Felt};
 
 /// What is predicted of a thread.
@@ -33,6 +35,12 @@ const LEAST_FOR_P99: u64 = 100;
 const NEAR: f64 = 1.12;
 /// Replicas that differ by more have no common answer.
 const STABLE: f64 = 2.0;
+
+/// A wait below so many times what every wakeup takes is nearly none.
+const NEAR_DISPATCH: f64 = 3.0;
+
+/// So much wait for each second of CPU time is nearly none.
+const HARDLY_PER_CPU: f64 = 0.1;
 
 /// What no replay knows of single waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,11 +77,14 @@ impl Metric {
     }
 
     /// Whether it tells something of this subject.
-    pub fn tells(self, subject: &Subject, recorded: &Felt) -> bool {
-        let all = together(subject, recorded);
+    ///
+    /// Of items that are not alike, a mean says nothing: a change alters how many of which kind there are.
+    pub fn tells(self, subject: &Subject, of: &Extracted) -> bool {
+        let all = together(subject, &of.recorded);
         let has_items = all.items >= LEAST_ITEMS;
+        let are_alike = || subject.actors.iter().all(|actor| of.alike.get(actor.index()).copied().unwrap_or_default());
         match self {
-            Metric::WaitPerItem | Metric::CpuPerItem | Metric::SwitchesPerItem => has_items,
+            Metric::WaitPerItem | Metric::CpuPerItem | Metric::SwitchesPerItem => has_items && are_alike(),
             Metric::WaitPerCpu => !has_items && all.ran > Nanos::ZERO,
             Metric::Longest => all.longest > Nanos::ZERO,
             Metric::P99 => all.switches >= LEAST_FOR_P99,
@@ -89,6 +100,7 @@ impl Metric {
     fn floor(self, unknown: Unknown) -> f64 {
         match self {
             Metric::WaitPerItem | Metric::Longest | Metric::P99 => unknown.dispatch.0 as f64,
+            Metric::WaitPerCpu => HARDLY_PER_CPU,
             _ => 0.0,
         }
     }
@@ -228,21 +240,26 @@ impl Ratios {
     }
 
     /// The predicted value with its interval: the replicas' spread, and what predictions of this metric are off by.
-    pub fn answer(&self, metric: Metric, values: &Values) -> Result<MetricAnswer, Refusal> {
+    pub fn answer(&self, metric: Metric, values: &Values, place: Where) -> Result<MetricAnswer, Refusal> {
         let recorded = values.recorded;
         let (floor, more) = (metric.floor(values.unknown), metric.may_add(values.unknown));
         let after: Vec<f64> = self.ratios.iter().map(|ratio| ratio * recorded).collect();
-        if let Some((low, high)) = spread(&after, floor) {
+        // Where all replicas say that hardly any is left, how little is of no matter.
+        if let Some((low, high)) = spread(&after, floor).filter(|(_, high)| *high > HARDLY_ANY * recorded) {
             return Err(Refusal::Unstable { metric, low, high });
         }
         let (least, most) = (after.iter().copied().fold(f64::MAX, f64::min), after.iter().copied().fold(0.0, f64::max));
-        let off = metric.residual().exp();
+        // Another kernel differs in more than its scheduler: only bounds are known.
+        let residuals = if place == Where::ThisKernel { 1.0 } else { 2.0 };
+        let off = (metric.residual() * residuals).exp();
+        // Near what every wakeup takes, nothing is known but that it is near.
+        let near = if floor > 0.0 && median(&after) < NEAR_DISPATCH * floor { NEAR_DISPATCH * floor } else { 0.0 };
         Ok(MetricAnswer {
             metric,
             recorded,
             predicted: median(&after),
-            low: (least + floor) / off - floor,
-            high: (most + floor) * off - floor + more,
+            low: if near > 0.0 { 0.0 } else { (least + floor) / off - floor },
+            high: ((most + floor) * off - floor).max(near) + more,
         }
         .above_zero())
     }

@@ -29,6 +29,13 @@ use crate::extract::Extracted;
 use crate::{ActorId, Changed, Felt, Program};
 use metric::{Ratios, Unknown, Values};
 
+/// On which kernel a changed program is played.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Where {
+    ThisKernel,
+    OtherKernel,
+}
+
 /// Plays programs.
 pub trait Engine {
     /// Why it could not.
@@ -120,8 +127,7 @@ impl<'a> Baseline<'a> {
 
     /// How near the unchanged replays come to the recording.
     pub fn reproduced(&self, subject: &Subject) -> Vec<ReproducedReport> {
-        let recorded = &self.extracted.recorded;
-        let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(subject, recorded));
+        let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(subject, self.extracted));
         telling
             .filter_map(|metric| {
                 let values = self.values(metric, subject)?;
@@ -150,11 +156,39 @@ impl<'a> Baseline<'a> {
         subject: &Subject,
         changes: &[Change],
     ) -> Result<Prediction, E::Error> {
-        let changed = match self.extracted.program.with(changes) {
-            Ok(changed) => changed,
-            Err(why) => return Ok(Prediction::Refused(vec![Refusal::CannotPlay { why: why.to_string() }])),
-        };
-        let before = refusal::before(self.extracted, subject, &changed);
+        match self.extracted.program.with(changes) {
+            Ok(changed) => self.judge(engine, subject, &changed, Where::ThisKernel),
+            Err(why) => Ok(Prediction::Refused(vec![Refusal::CannotPlay { why: why.to_string() }])),
+        }
+    }
+
+    /// What another kernel would do, which `engine` plays, with these changes or with none. No more is known of that than the
+    /// direction and bounds.
+    ///
+    /// # Errors
+    /// If the program cannot be played.
+    pub fn predict_on<E: Engine>(
+        &self,
+        engine: &mut E,
+        subject: &Subject,
+        changes: &[Change],
+    ) -> Result<Prediction, E::Error> {
+        let program = &self.extracted.program;
+        let unchanged = || Changed { program: program.clone(), hit: program.actors().map(|(id, _)| id).collect() };
+        match if changes.is_empty() { Ok(unchanged()) } else { program.with(changes) } {
+            Ok(changed) => self.judge(engine, subject, &changed, Where::OtherKernel),
+            Err(why) => Ok(Prediction::Refused(vec![Refusal::CannotPlay { why: why.to_string() }])),
+        }
+    }
+
+    fn judge<E: Engine>(
+        &self,
+        engine: &mut E,
+        subject: &Subject,
+        changed: &Changed,
+        place: Where,
+    ) -> Result<Prediction, E::Error> {
+        let before = refusal::before(self.extracted, subject, changed);
         if !before.is_empty() {
             return Ok(Prediction::Refused(before));
         }
@@ -163,7 +197,7 @@ impl<'a> Baseline<'a> {
             let failed = metrics.into_iter().filter_map(|(_, gate)| gate.err());
             return Ok(Prediction::Refused(failed.take(1).collect()));
         }
-        let replays = self.replay(engine, &changed)?;
+        let replays = self.replay(engine, changed)?;
         let mut answers = Vec::new();
         let mut refusals = Vec::new();
         for (metric, gate) in metrics {
@@ -175,7 +209,10 @@ impl<'a> Baseline<'a> {
                 }
             };
             let after: Option<Vec<f64>> = replays.iter().map(|one| metric.of(subject, &one.felt)).collect();
-            match after.and_then(|after| Ratios::of(&values, &after)).map(|ratios| ratios.answer(metric, &values)) {
+            match after
+                .and_then(|after| Ratios::of(&values, &after))
+                .map(|ratios| ratios.answer(metric, &values, place))
+            {
                 Some(Ok(answer)) => answers.push(answer),
                 Some(Err(refusal)) => refusals.push(refusal),
                 None => {}
@@ -203,8 +240,7 @@ impl<'a> Baseline<'a> {
 
     /// The metrics that tell something of this subject, each with its values, or why it cannot be predicted.
     fn metrics(&self, subject: &Subject) -> Vec<(Metric, Result<Values, Refusal>)> {
-        let recorded = &self.extracted.recorded;
-        let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(subject, recorded));
+        let telling = Metric::ALL.into_iter().filter(|metric| metric.tells(subject, self.extracted));
         telling
             .filter_map(|metric| {
                 let values = self.values(metric, subject)?;

@@ -88,6 +88,8 @@ pub enum Verdict {
     HelpsAndStarves,
     /// The interval has the recorded value in it.
     NoDifference,
+    /// The same, and it starves somebody else.
+    StarvesOthers,
     /// It makes the victim wait longer.
     Harms,
     /// It is not known.
@@ -206,7 +208,8 @@ impl Verdict {
         match answer.main() {
             None => Verdict::Refused,
             Some(main) if main.low > main.recorded => Verdict::Harms,
-            Some(main) if main.high >= main.recorded => Verdict::NoDifference,
+            Some(main) if main.high >= main.recorded && newly_starved.is_empty() => Verdict::NoDifference,
+            Some(main) if main.high >= main.recorded => Verdict::StarvesOthers,
             Some(_) if newly_starved.is_empty() => Verdict::Helps,
             Some(_) => Verdict::HelpsAndStarves,
         }
@@ -218,6 +221,7 @@ impl Verdict {
             Verdict::Helps => "helps",
             Verdict::HelpsAndStarves => "helps it, and starves others",
             Verdict::NoDifference => "makes no clear difference",
+            Verdict::StarvesOthers => "makes no clear difference to it, and starves others",
             Verdict::Harms => "harms",
             Verdict::Refused => "not predicted",
         }
