@@ -132,9 +132,11 @@ impl<'p> Engine<'p> {
                 self.timers.set(self.replica.first_refill(group, quota.period.0), TimerKind::Refill(group));
             }
         }
-        for (id, _) in self.program.actors() {
+        for (id, actor) in self.program.actors() {
             if !self.begins_asleep(id) {
-                self.actors[id.index()].cpu = self.least_loaded(id);
+                if actor.begins_on.is_none() {
+                    self.actors[id.index()].cpu = self.least_loaded(id);
+                }
                 self.enqueue(id);
             }
         }
