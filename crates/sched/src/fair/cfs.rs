@@ -150,8 +150,9 @@ mod tests {
 
     #[test]
     fn a_slice_is_a_part_of_the_period() {
-        //  tasks, levels (weight of load), slice in ms
-        let table: [(u32, &[(u32, u64)], f64); 6] = [
+        /// Tasks, levels (weight of load), slice in ms.
+        type Row = (u32, &'static [(u32, u64)], f64);
+        let table: [Row; 6] = [
             (1, &[(1024, 1024)], 24.0),
             (2, &[(1024, 2048)], 12.0),
             (2, &[(335, 1359)], 5.9),

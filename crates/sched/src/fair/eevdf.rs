@@ -339,7 +339,8 @@ mod tests {
     fn the_earliest_deadline_among_the_eligible_is_picked() {
         // key, virtual run time, deadline; all of nice 0. `c` is the current one.
         type Row = (char, i64, i64);
-        let table: [(&str, Option<Row>, bool, &[Row], Option<char>); 7] = [
+        type Case = (&'static str, Option<Row>, bool, &'static [Row], Option<char>);
+        let table: [Case; 7] = [
             ("nobody", None, false, &[], None),
             ("alone, whatever its lag", Some(('c', 9, 9)), false, &[], Some('c')),
             ("earliest deadline", Some(('c', 0, 30)), false, &[('a', 0, 20), ('b', 0, 10)], Some('b')),

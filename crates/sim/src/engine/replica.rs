@@ -17,7 +17,8 @@ impl Replica {
     /// How far absolute sleeps are shifted at most.
     const LONGEST_SHIFT: Nanos = Nanos(2_000_000);
 
-    /// Each actor's absolute sleeps later by 0 to 2 ms, the same for all of one actor, and the ticks at another phase.
+    /// Each actor's absolute sleeps later by 0 to 2 ms, the same for all of one actor, and ticks and the periods of limits at
+    /// another phase.
     pub fn seeded(seed: u64) -> Replica {
         Replica { seed: Some(seed) }
     }
@@ -29,7 +30,17 @@ impl Replica {
 
     /// When the first tick is, up to `tick`.
     pub(super) fn first_tick(self, tick: u64) -> u64 {
-        self.seed.map_or(tick, |seed| 1 + mix(seed, u64::MAX) % tick.max(1))
+        self.first_of(tick, u64::MAX)
+    }
+
+    /// When the first period of a cgroup's limit ends, up to `period`.
+    pub(super) fn first_refill(self, group: usize, period: u64) -> u64 {
+        self.first_of(period, (1 << 32) + group as u64)
+    }
+
+    fn first_of(self, period: u64, place: u64) -> u64 {
+        let period = period.max(1);
+        self.seed.map_or(period, |seed| 1 + mix(seed, place) % period)
     }
 }
 
@@ -55,5 +66,7 @@ mod tests {
         assert_eq!(Replica::AS_RECORDED.shift_of(ActorId(5)), 0);
         assert_eq!(Replica::AS_RECORDED.first_tick(4_000_000), 4_000_000);
         assert!((1..=4_000_000).contains(&Replica::seeded(1).first_tick(4_000_000)));
+        let refills = [0, 1].map(|group| Replica::seeded(1).first_refill(group, 100_000_000));
+        assert!(refills[0] != refills[1] && refills.iter().all(|at| (1..=100_000_000).contains(at)), "{refills:?}");
     }
 }

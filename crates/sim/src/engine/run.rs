@@ -14,6 +14,7 @@ use crate::{Actor, ActorId, Class, FeltSoFar, Program};
 pub(super) struct Engine<'p> {
     pub(super) program: &'p Program,
     pub(super) model: &'p SchedulerModel,
+    replica: Replica,
     pub(super) now: u64,
     pub(super) length: u64,
     pub(super) actors: Vec<ActorState<'p>>,
@@ -54,6 +55,7 @@ impl<'p> Engine<'p> {
         Ok(Engine {
             program,
             model,
+            replica,
             now: 0,
             length: program.length.0,
             actors,
@@ -127,12 +129,14 @@ impl<'p> Engine<'p> {
     fn begin(&mut self) {
         for (group, cgroup) in self.program.cgroups.iter().enumerate() {
             if let Some(quota) = cgroup.quota {
-                self.timers.set(quota.period.0.max(1), TimerKind::Refill(group));
+                self.timers.set(self.replica.first_refill(group, quota.period.0), TimerKind::Refill(group));
             }
         }
-        for (id, _) in self.program.actors() {
+        for (id, actor) in self.program.actors() {
             if !self.begins_asleep(id) {
-                self.actors[id.index()].cpu = self.least_loaded(id);
+                if actor.begins_on.is_none() {
+                    self.actors[id.index()].cpu = self.least_loaded(id);
+                }
                 self.enqueue(id);
             }
         }

@@ -474,3 +474,23 @@ fn a_model_that_does_not_come_to_an_end_says_so() {
     let error = play(&script.program, &model, Replica::AS_RECORDED).map_err(|error| error.to_string());
     insta::assert_snapshot!(error.err().unwrap_or_default(), @"stopped after 1960128 events, 1.96 ms into the program: far more than its 2 operations should take; this is a fault of the model, or its slices are far too short");
 }
+
+#[test]
+fn an_operation_takes_few_events() {
+    // Actors that wake each other and sleep: the most switches for an operation. An event takes 0.3 to 0.5 µs (release build).
+    for release in KERNELS {
+        let mut script = Script::new(2, ms(60_000));
+        let pods = script.group(None, 2048, None);
+        for index in 0..20_u32 {
+            let group = (index % 2 == 0).then_some(pods);
+            let place = if index % 4 < 2 { "0" } else { "1" };
+            let next = Op::Wake(ActorId((index + 2) % 20));
+            let round = [Op::Run(us(20 + u64::from(index))), next, Op::Run(us(5)), Op::Block];
+            script.actor(nice(index as i32 % 5), place, group, round.repeat(1_000));
+        }
+        let played = script.play(release);
+        let operations = script.program.operations() as u64;
+        assert!(played.finished.iter().flatten().count() >= 18, "{release}: {:?}", played.finished);
+        assert!(played.events <= operations * 5 / 2, "{release}: {} events, {operations} operations", played.events);
+    }
+}

@@ -12,6 +12,7 @@ mod report;
 mod settings;
 mod thread;
 mod tokens;
+mod unended;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -208,6 +209,8 @@ impl Extractor {
         for (felt, actor) in recorded.actors.iter_mut().zip(&program.actors) {
             felt.items = actor.ops.iter().filter(|op| op.begins_item()).count() as u64;
         }
+        let unended = |index: &usize| threads[*index].is_runnable_at_end;
+        inferences.extend(unended::extend(&mut program, cast.played.iter().map(unended)));
         let extraction = Extraction { inferences, losses: losses.of(&recorded) };
         let alike = program.actors.iter().map(|actor| costs::are_alike(&actor.ops)).collect();
         Ok(Extracted { program, extraction, recorded, growths, alike })
@@ -318,7 +321,7 @@ impl Sink for Extractor {
             self.add(id, start, RawOp::Sleep(sleep));
         }
         if wait.ended == WaitEnd::TraceEnd {
-            self.threads[id.index()].ends_waiting = true;
+            self.threads[id.index()].is_runnable_at_end = true;
         }
     }
 
@@ -329,6 +332,7 @@ impl Sink for Extractor {
             self.threads[id.index()].wake(run.start, WokenBy::Unknown);
         }
         let stayed = matches!(run.ended, RunEnd::Preempted { .. });
+        self.threads[id.index()].is_runnable_at_end = run.ended == RunEnd::Cut;
         let before = self.threads[id.index()].ran;
         self.threads[id.index()].has_cpu(run.cpu, run.start, run.end);
         for (at, deed) in self.threads[id.index()].deeds_until(run.end) {

@@ -36,7 +36,8 @@ pub(super) struct Thread {
     burst: Burst,
     pub ran: Nanos,
     pub waited: Nanos,
-    pub ends_waiting: bool,
+    /// Whether it runs, or waits for a CPU, when the recording ends.
+    pub is_runnable_at_end: bool,
     /// Whether it is a worker that executes an item.
     pub in_item: bool,
     pub last_wait: Option<Nanos>,
@@ -171,7 +172,7 @@ impl Thread {
             burst: Burst::default(),
             ran: Nanos::ZERO,
             waited: Nanos::ZERO,
-            ends_waiting: false,
+            is_runnable_at_end: false,
             last_wait: None,
             after_waits: Vec::new(),
         }
