@@ -188,7 +188,7 @@ const FOR_COMMANDS: &[(&[&str], &str)] = &[
         &["convert", "csv", "perfetto", "parquet", "dump", "script"],
         "unstarve export FILE -o NAME; the end of the name decides the format",
     ),
-    (&["predict", "whatif", "what-if"], "unstarve check --upgrade-to VERSION; unstarve lab tries a change in a guest"),
+    (&["whatif", "what-if", "simulate"], "unstarve predict FILE --change CHANGE; unstarve check --upgrade-to VERSION"),
     (&["cluster", "hosts"], "unstarve fleet"),
     (&["rules", "findings", "remedies", "topics", "words"], "unstarve help WORD, as in unstarve help findings"),
     (&["summary", "latency", "lat", "sched"], "unstarve timeline FILE --summary"),

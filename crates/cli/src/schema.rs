@@ -49,6 +49,8 @@ enum Name {
     CompareHosts,
     /// `unstarve check --json` (unstarve.check/1)
     Check,
+    /// `unstarve predict --json` (unstarve.predict/1)
+    Predict,
     /// A line of `unstarve top --json` (unstarve.top/1)
     Top,
     /// A line of `unstarve timeline --json`
@@ -63,8 +65,6 @@ enum Name {
     Guard,
     /// `unstarve doctor --json` (unstarve.doctor/1)
     Doctor,
-    /// `unstarve predict --json` (unstarve.predict/1)
-    Predict,
     /// `unstarve knobs list` and `diff` with `--json`
     Knobs,
     /// `unstarve snapshot`, and what recordings have of their host (unstarve.snapshot/1)
