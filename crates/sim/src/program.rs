@@ -22,6 +22,9 @@ pub struct Program {
     /// The longest interrupt: nobody gets the CPU before it ends.
     #[serde(default)]
     pub longest_interrupt: Nanos,
+    /// What a wakeup waits for interrupts on average, at most: the part of the time that they took, times the longest.
+    #[serde(default)]
+    pub interrupt_wait: Nanos,
     /// Where the hierarchy with the CPU controller is mounted, if not at its usual place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup_mount: Option<String>,

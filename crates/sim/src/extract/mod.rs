@@ -197,6 +197,7 @@ impl Extractor {
             length,
             dispatch,
             longest_interrupt: losses.longest_interrupt,
+            interrupt_wait: losses.interrupt_wait(length, cpus),
             cgroup_mount: snapshot
                 .and_then(|snapshot| snapshot.hierarchy.as_ref())
                 .map(|hierarchy| hierarchy.mount.clone())

@@ -55,6 +55,12 @@ pub(super) struct Losses {
 }
 
 impl Losses {
+    /// What a wakeup waits for interrupts on average, at most.
+    pub fn interrupt_wait(self, length: Nanos, cpus: usize) -> Nanos {
+        let busy = self.in_interrupts.share_of(Nanos(length.0.saturating_mul(cpus.max(1) as u64)));
+        Nanos((busy.min(1.0) * self.longest_interrupt.0 as f64) as u64)
+    }
+
     pub fn of(self, recorded: &Felt) -> Vec<LossOfExtraction> {
         let all = self.wakeups + self.wakeups_unseen;
         let of_wakeups = |what: &str, count: u64| LossOfExtraction {

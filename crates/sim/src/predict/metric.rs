@@ -43,12 +43,14 @@ const NEAR_DISPATCH: f64 = 3.0;
 const HARDLY_PER_CPU: f64 = 0.1;
 
 /// What no replay knows of single waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Unknown {
     /// What every wakeup takes: below it, a wait is nearly none.
     pub dispatch: Nanos,
     /// A wait may be longer by an interrupt.
     pub interrupt: Nanos,
+    /// A mean of waits may be higher by this, because of interrupts.
+    pub interrupt_on_average: Nanos,
     /// A fair thread may have to wait for the turn of another one, of which no replay knows: who waits less does more.
     pub turn: Nanos,
 }
@@ -111,6 +113,7 @@ impl Metric {
     fn may_add(self, unknown: Unknown) -> f64 {
         match self {
             Metric::Longest | Metric::P99 => (unknown.interrupt + unknown.turn).0 as f64,
+            Metric::WaitPerItem => unknown.interrupt_on_average.0 as f64,
             _ => 0.0,
         }
     }
@@ -290,7 +293,7 @@ impl MetricAnswer {
 
     /// Whether the predicted value is no more than what every wakeup takes.
     pub(super) fn is_nearly_none(&self, dispatch: Nanos) -> bool {
-        let unknown = Unknown { dispatch, interrupt: Nanos::ZERO, turn: Nanos::ZERO };
+        let unknown = Unknown { dispatch, ..Unknown::default() };
         self.predicted <= NEAR_DISPATCH * self.metric.floor(unknown)
     }
 

@@ -143,7 +143,12 @@ impl<'a> Baseline<'a> {
         let recorded = metric.of(subject, &self.extracted.recorded)?;
         let unchanged = self.replays.iter().map(|one| metric.of(subject, &one.felt)).collect::<Option<_>>()?;
         let program = &self.extracted.program;
-        let unknown = Unknown { dispatch: program.dispatch, interrupt: program.longest_interrupt, turn: Nanos::ZERO };
+        let unknown = Unknown {
+            dispatch: program.dispatch,
+            interrupt: program.longest_interrupt,
+            interrupt_on_average: program.interrupt_wait,
+            turn: Nanos::ZERO,
+        };
         Some(Values { recorded, unchanged, unknown })
     }
 
