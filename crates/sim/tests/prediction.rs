@@ -98,9 +98,9 @@ fn replays_come_near_and_remedies_are_predicted_or_refused() {
       raise-worker: not predicted: its work is what interrupts leave to it: what comes while it waits is added, and dropped beyond a limit
       worker-to-rt: helps it, and starves others, wait-per-cpu 0.00: poller (rt-starvation, by ksoftirqd/1)
     redis-quota.6.1.fault: redis-server is stopped by the CPU limit of /db
-      wait-per-cpu 3.78, replayed 3.79
-      longest 82.0 ms, replayed 81.7 ms
-      raise-limit: helps, wait-per-cpu 1.17
+      wait-per-cpu 3.78, replayed 3.80
+      longest 82.0 ms, replayed 82.5 ms
+      raise-limit: helps, wait-per-cpu 1.23
     rr-equals.6.12.fault: brokerio is delayed by compact (real-time)
       wait-per-item 2.13 ms, replayed 2.03 ms
       longest 75.7 ms, replayed 76.0 ms
