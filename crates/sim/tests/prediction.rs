@@ -66,17 +66,15 @@ fn replays_come_near_and_remedies_are_predicted_or_refused() {
     let lines: String = names.into_iter().map(line).collect();
     insta::assert_snapshot!(lines, @"
     drain-rt.6.12.fault: kworker/1:1 (wq_barrier_func) is starved by rtpoll (real-time)
-      wait-per-cpu 1153, replayed 2962: not near
       longest 90.6 ms, replayed 91.5 ms
       intruder-to-fair: helps, longest 3.07 ms
       victim-above-intruder: helps, longest 3.92 µs
       fair-server: makes no clear difference, longest 90.6 ms
     hog-never-leaves.6.1.fault: kworker/1:0 (vmstat_update on mm_percpu_wq) is starved by rtpoll (real-time)
-      wait-per-cpu 98051, replayed 98033
       longest 2.04 s, replayed 2.04 s
-      intruder-to-fair: helps, wait-per-cpu 0.51
-      victim-above-intruder: helps, wait-per-cpu 0.51
-      rt-throttling: helps, wait-per-cpu 6204
+      intruder-to-fair: helps, longest 3.50 µs
+      victim-above-intruder: helps, longest 3.50 µs
+      rt-throttling: helps, longest 129 ms
     hog-over-softirq.6.12.fault: ksoftirqd/1 is starved by rtpoll (real-time)
       longest 2.51 s, replayed 2.51 s
       intruder-to-fair: not predicted: its work is what interrupts leave to it: what comes while it waits is added, and dropped beyond a limit

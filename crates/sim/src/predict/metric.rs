@@ -37,7 +37,11 @@ const NEAR: f64 = 1.12;
 const STABLE: f64 = 2.0;
 
 /// A wait below so many times what every wakeup takes is nearly none.
-const NEAR_DISPATCH: f64 = 3.0;
+const NEAR_DISPATCH: f64 = 3.5;
+/// What a kernel does without being preempted, and no replay knows: the longest that came where none was left otherwise was 0.9 ms.
+const KERNEL_SECTION: Nanos = Nanos(1_000_000);
+/// A thread with a smaller share of the time has no wait for each of its nanoseconds that would be worth a prediction.
+const LEAST_CPU: f64 = 0.001;
 
 /// So much wait for each second of CPU time is nearly none.
 const HARDLY_PER_CPU: f64 = 0.1;
@@ -89,7 +93,7 @@ impl Metric {
         let are_alike = || subject.actors.iter().all(|actor| of.alike.get(actor.index()).copied().unwrap_or_default());
         match self {
             Metric::WaitPerItem | Metric::CpuPerItem | Metric::SwitchesPerItem => has_items && are_alike(),
-            Metric::WaitPerCpu => !has_items && all.ran > Nanos::ZERO,
+            Metric::WaitPerCpu => !has_items && all.ran.share_of(of.program.length) >= LEAST_CPU,
             Metric::Longest => all.longest > Nanos::ZERO,
             Metric::P99 => all.switches >= LEAST_FOR_P99,
         }
@@ -112,7 +116,7 @@ impl Metric {
     /// What the value may be higher by.
     fn may_add(self, unknown: Unknown) -> f64 {
         match self {
-            Metric::Longest | Metric::P99 => (unknown.interrupt + unknown.turn).0 as f64,
+            Metric::Longest | Metric::P99 => (unknown.interrupt + unknown.turn + KERNEL_SECTION).0 as f64,
             Metric::WaitPerItem => unknown.interrupt_on_average.0 as f64,
             _ => 0.0,
         }
