@@ -7,8 +7,12 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod check;
+mod corrected;
 mod felt;
 mod program;
+mod shifted;
 
+pub use check::ProgramError;
 pub use felt::{ActorFelt, Felt, FeltSoFar};
 pub use program::{Actor, ActorId, Cgroup, Class, Deadline, Op, Placement, Program, Quota};
