@@ -1,0 +1,215 @@
+//! What one thread has to do, and the doing of it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use unstarve_sim::{Actor, Op};
+
+use super::costs::Costs;
+use super::own_time::{OwnTime, monotonic};
+use super::stage::{Entered, Stage};
+
+/// One operation, ready to be done. 16 bytes: a program has millions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    what: What,
+    /// For a wake the actor; for a run what its end comes early, because of what follows.
+    number: u32,
+    ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Run,
+    RunByClock,
+    Block,
+    SleepUntil,
+    SleepFor,
+    Wake,
+}
+
+/// The steps of an actor. Runs that follow each other are one.
+pub(super) fn steps(actor: &Actor, costs: &Costs) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::with_capacity(actor.ops.len());
+    for op in &actor.ops {
+        let step = |what, ns, number| Step { what, ns, number };
+        let (step, lead) = match *op {
+            Op::Run(time) => {
+                if let Some(Step { what: What::Run, ns, .. }) = steps.last_mut() {
+                    *ns = ns.saturating_add(time.0);
+                    continue;
+                }
+                (step(What::Run, time.0, 0), 0)
+            }
+            Op::RunByClock(time) => (step(What::RunByClock, time.0, 0), 0),
+            Op::Block => (step(What::Block, 0, 0), costs.before_block),
+            Op::SleepUntil(time) => (step(What::SleepUntil, time.0, 0), costs.before_sleep),
+            Op::SleepFor(time) => (step(What::SleepFor, time.0, 0), costs.before_sleep),
+            Op::Wake(actor) => (step(What::Wake, 0, actor.0), costs.before_wake),
+        };
+        if let Some(Step { what: What::Run, number, .. }) = steps.last_mut() {
+            *number = lead;
+        }
+        steps.push(step);
+    }
+    steps
+}
+
+/// How far a thread is.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Operations begun.
+    pub(super) operations: AtomicU64,
+    /// When it was done, in ns from T0, plus 1; 0 if it is not.
+    pub(super) finished: AtomicU64,
+}
+
+/// A thread at work.
+struct Performer<'a> {
+    stage: &'a Stage,
+    own: OwnTime,
+    /// The CPU time at which the runs so far end.
+    due: i64,
+    /// How long what it did since it last looked at the clock takes.
+    since_look: u64,
+}
+
+/// Does all steps of the thread's part. The first sleep begins before T0, so that nobody gets the CPU at T0 only to sleep.
+pub(super) fn perform(stage: &Stage, entered: &Entered<'_>) {
+    let t0 = stage.t0();
+    let steps = entered.steps;
+    let starts_asleep =
+        steps.first().is_some_and(|step| matches!(step.what, What::Block | What::SleepUntil | What::SleepFor));
+    if !starts_asleep {
+        sleep_until(t0);
+    }
+    let own = OwnTime::start();
+    let mut performer = Performer { stage, due: 0, own, since_look: 0 };
+    performer.due = performer.own.ask() as i64;
+    for (index, step) in (1..).zip(steps) {
+        entered.progress.operations.store(index, Ordering::Relaxed);
+        // What sleeps first sleeps from T0.
+        let from = if index == 1 { t0 } else { 0 };
+        performer.perform(step, entered, t0, from);
+        if let (What::Run, Some(end)) = (step.what, entered.run_ends.get(index as usize - 1)) {
+            end.store(performer.own.when(performer.due), Ordering::Relaxed);
+        }
+        if stage.is_over() {
+            return;
+        }
+    }
+    entered.progress.finished.store(monotonic().saturating_sub(t0) + 1, Ordering::Release);
+    stage.leave();
+}
+
+impl Performer<'_> {
+    fn perform(&mut self, step: &Step, entered: &Entered<'_>, t0: u64, from: u64) {
+        let costs = &self.stage.costs;
+        match step.what {
+            What::Run => {
+                self.due = self.due.saturating_add_unsigned(step.ns);
+                let target = u64::try_from(self.due - i64::from(step.number)).unwrap_or(0);
+                let lost = self.own.compute_until(target, self.since_look, || self.stage.is_over());
+                self.since_look = 0;
+                self.due -= (lost as i64).saturating_mul(i64::from(costs.unseen_when_preempted));
+            }
+            What::RunByClock => {
+                let until = monotonic() + step.ns;
+                while monotonic() < until && !self.stage.is_over() {}
+                self.due = self.own.ask() as i64;
+                self.since_look = 0;
+            }
+            What::Wake => {
+                self.stage.tokens[step.number as usize].give();
+                self.since_look += u64::from(costs.wake);
+            }
+            What::Block => {
+                if entered.tokens.take() {
+                    self.slept();
+                }
+            }
+            What::SleepUntil => {
+                if monotonic() < t0 + step.ns {
+                    sleep_until(t0 + step.ns);
+                    self.slept();
+                }
+            }
+            What::SleepFor => {
+                // The sleeping kernel function counts from its call: one clock read less than an absolute sleep.
+                match from {
+                    0 => sleep_for(step.ns),
+                    from => sleep_until(from + step.ns),
+                }
+                self.slept();
+            }
+        }
+    }
+
+    /// The trace's CPU time begins earlier and ends later than the kernel's.
+    fn slept(&mut self) {
+        self.due -= i64::from(self.stage.costs.unseen_when_slept);
+        self.own.ask();
+        self.since_look = 0;
+    }
+}
+
+fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec { tv_sec: (ns / 1_000_000_000) as libc::time_t, tv_nsec: (ns % 1_000_000_000) as libc::c_long }
+}
+
+/// Sleeps until a moment on CLOCK_MONOTONIC.
+pub(super) fn sleep_until(at: u64) {
+    let at = timespec(at);
+    // SAFETY: reads one timespec; the remaining time is not asked for.
+    while unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut())
+    } == libc::EINTR
+    {}
+}
+
+fn sleep_for(ns: u64) {
+    let mut rest = timespec(ns);
+    let rest = &raw mut rest;
+    // SAFETY: reads one timespec, and on a signal writes what is left of it into the same.
+    while unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, rest, rest) } == libc::EINTR {}
+}
+
+#[cfg(test)]
+mod tests {
+    use unstarve_model::{CpuSet, Nanos, SchedPolicy, Tid};
+    use unstarve_sim::{ActorId, Class, Placement};
+
+    use super::*;
+
+    #[test]
+    fn runs_are_joined_and_end_early_by_what_follows() {
+        let class = Class::Fair { policy: SchedPolicy::Other, nice: 0 };
+        let actor = Actor {
+            tid: Tid(1),
+            process: None,
+            comm: "a".to_owned(),
+            is_kernel_thread: false,
+            placement: Placement { class, cpus: CpuSet::default(), cgroup: None, slice: None },
+            ops: vec![
+                Op::Run(Nanos(10)),
+                Op::Run(Nanos(5)),
+                Op::Wake(ActorId(3)),
+                Op::Run(Nanos(7)),
+                Op::Block,
+                Op::SleepFor(Nanos(9)),
+                Op::Run(Nanos(1)),
+            ],
+        };
+        let costs = Costs { before_wake: 4, before_block: 3, ..Costs::default() };
+        let shown: Vec<(What, u32, u64)> =
+            steps(&actor, &costs).iter().map(|step| (step.what, step.number, step.ns)).collect();
+        let expected = [
+            (What::Run, 4, 15),
+            (What::Wake, 3, 0),
+            (What::Run, 3, 7),
+            (What::Block, 0, 0),
+            (What::SleepFor, 0, 9),
+            (What::Run, 0, 1),
+        ];
+        assert_eq!(shown, expected);
+    }
+}
