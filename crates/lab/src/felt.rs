@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use unstarve_diagnose::{ExplainError, drive};
-use unstarve_model::{EventSource, Nanos, Tid, Time};
+use unstarve_model::{EventSource, Loss, Nanos, Tid, Time};
 use unstarve_sim::{ActorId, Felt, FeltSoFar};
-use unstarve_timeline::{Run, RunEnd, Sink, Wait, Wake, World};
+use unstarve_timeline::{ActorKind, Interrupt, Run, RunEnd, Sink, TaskKey, Wait, Wake, World};
 
 /// The part of a recording that counts, and whose threads are which actors.
 #[derive(Clone, Debug)]
@@ -19,12 +19,12 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// What its actors felt.
-    pub(crate) fn felt(&self, source: Box<dyn EventSource>) -> Result<Felt, ExplainError> {
-        let mut collector = Collector { window: self, so_far: FeltSoFar::default() };
-        drive(source, &mut collector, |_| {})?;
+    /// What its actors felt, and what the recording cannot show.
+    pub(crate) fn felt(&self, source: Box<dyn EventSource>) -> Result<(Felt, Vec<Loss>), ExplainError> {
+        let mut collector = Collector { window: self, so_far: FeltSoFar::default(), lost: LostToInterrupts::default() };
+        let driven = drive(source, &mut collector, |_| {})?;
         let actors = self.actors.values().map(|actor| actor.index() + 1).max().unwrap_or(0);
-        Ok(collector.so_far.felt(actors, self.length))
+        Ok((collector.so_far.felt(actors, self.length), driven.losses))
     }
 
     fn end(&self) -> Time {
@@ -44,10 +44,11 @@ impl Window {
 struct Collector<'a> {
     window: &'a Window,
     so_far: FeltSoFar,
+    lost: LostToInterrupts,
 }
 
 impl Collector<'_> {
-    fn actor(&self, world: &World, task: unstarve_timeline::TaskKey) -> Option<ActorId> {
+    fn actor(&self, world: &World, task: TaskKey) -> Option<ActorId> {
         self.window.actors.get(&world.tasks.get(task).tid).copied()
     }
 }
@@ -63,11 +64,12 @@ impl Sink for Collector<'_> {
     }
 
     fn run(&mut self, world: &World, run: &Run) {
-        let length = self.window.part(run.start, run.end);
+        let (length, lost) = (self.window.part(run.start, run.end), self.lost.take(run.task));
         if length > Nanos::ZERO
             && let Some(actor) = self.actor(world, run.task)
         {
-            self.so_far.ran(actor, own_time(run, length), matches!(run.ended, RunEnd::Preempted { .. }));
+            let lost = Nanos((lost.0 as f64 * length.share_of(run.length())).round() as u64);
+            self.so_far.ran(actor, length.saturating_sub(lost), matches!(run.ended, RunEnd::Preempted { .. }));
         }
     }
 
@@ -78,10 +80,28 @@ impl Sink for Collector<'_> {
             self.so_far.woke(actor);
         }
     }
+
+    fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
+        self.lost.note(world, interrupt);
+    }
 }
 
-/// A part of a run without its share of the interrupts in the run.
-pub(crate) fn own_time(run: &Run, part: Nanos) -> Nanos {
-    let interrupts = (run.irq + run.softirq).0 as f64 * part.share_of(run.length());
-    part.saturating_sub(Nanos(interrupts.round() as u64))
+/// Time of runs in progress that went to interrupts.
+///
+/// A softirq that no interrupt raised is the thread's own work, as in [`unstarve_sim::Extractor`].
+#[derive(Debug, Default)]
+pub(crate) struct LostToInterrupts(HashMap<TaskKey, Nanos>);
+
+impl LostToInterrupts {
+    pub(crate) fn note(&mut self, world: &World, interrupt: &Interrupt) {
+        let is_softirq = matches!(world.actors.get(interrupt.actor).kind, ActorKind::Softirq { .. });
+        if let Some(task) = interrupt.task.filter(|_| !is_softirq || interrupt.follows_handler) {
+            *self.0.entry(task).or_default() += interrupt.end.since(interrupt.start);
+        }
+    }
+
+    /// What the task's run that ends now lost.
+    pub(crate) fn take(&mut self, task: TaskKey) -> Nanos {
+        self.0.remove(&task).unwrap_or_default()
+    }
 }

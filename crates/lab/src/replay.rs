@@ -5,12 +5,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use unstarve_diagnose::{ExplainError, drive};
 use unstarve_files::{Limit, ReadError, read_text};
-use unstarve_model::{Nanos, Tid, Time};
+use unstarve_model::{LossKind, Nanos, Tid, Time};
 use unstarve_readers::OpenError;
-use unstarve_sim::{ActorId, Felt, Program};
-use unstarve_timeline::{Run, RunEnd, Sink, Wake, Waker, World};
+use unstarve_sim::{ActorFelt, ActorId, Felt, Program};
+use unstarve_timeline::{Interrupt, Run, RunEnd, Sink, TaskKey, Wake, Waker, World};
 
-use crate::felt::{Window, own_time};
+use crate::felt::{LostToInterrupts, Window};
 use crate::player::{self, Costs, PLAYER, PlayError, Played, Shown};
 use crate::run::{Outcome, Request, Runner};
 use crate::scenario::{Expect, GuestFile, Load, Scenario};
@@ -62,6 +62,12 @@ pub enum ReplayError<E: std::error::Error> {
     /// The guest's trace cannot be analysed.
     #[error(transparent)]
     Explain(#[from] ExplainError),
+    /// The kernel overwrote events that the recorder had not read.
+    #[error("the replay's trace lost {events} events: play a shorter program")]
+    Lost {
+        /// How many.
+        events: u64,
+    },
     /// The guest's trace does not show what the player's operations cost.
     #[error("the calibration on {kernel} shows no costs: its trace lacks wakes or switches of the player")]
     NoCosts {
@@ -116,7 +122,11 @@ impl Replay {
         let played = read_played(&outcome)?;
         let actors = played.actors.iter().zip(0..).map(|(actor, index)| (actor.tid, ActorId(index))).collect();
         let window = Window { start: Time(played.t0.0), length: self.program.length, actors };
-        let felt = window.felt(unstarve_readers::open(&trace_of(&outcome))?)?;
+        let (felt, losses) = window.felt(unstarve_readers::open(&trace_of(&outcome))?)?;
+        let lost = losses.iter().filter(|loss| loss.kind == LossKind::LostEvents).map(|loss| loss.count);
+        if let Some(events) = Some(lost.sum()).filter(|events| *events > 0) {
+            return Err(ReplayError::Lost { events });
+        }
         Ok(Replayed { felt, played, costs, outcome })
     }
 
@@ -145,7 +155,9 @@ impl Replay {
 
 fn scenario(program: &Program, text: String, argv: Vec<String>) -> Scenario {
     // The request holds the text, and the guest the program; both are read while the other is there.
-    let mebibytes = 512 + (text.len() >> 20) as u32 * 16 + program.actors.len() as u32 / 4;
+    // The recorder is stopped meanwhile: the kernel's buffers, an eighth of the memory, hold the whole trace.
+    let buffers = 512 * program.cpus.len() as u32;
+    let mebibytes = 512 + buffers + (text.len() >> 20) as u32 * 16 + program.actors.len() as u32 / 4;
     let load = Load {
         name: PLAYER.to_owned(),
         when: None,
@@ -195,15 +207,17 @@ fn calibrate<R: Runner>(runner: &mut R, kernel: &str, cpus: u32) -> Result<Costs
     let replay = Replay::new(player::calibration(cpus), kernel);
     let outcome = runner.run(&replay.request(&Costs::default())?).map_err(ReplayError::Run)?;
     let played = read_played(&outcome)?;
-    let shown = shown_in(&trace_of(&outcome), &played)?;
+    let shown = shown_in(&trace_of(&outcome), &played, replay.program.length)?;
     player::measure(&played, &shown).ok_or_else(|| ReplayError::NoCosts { kernel: kernel.to_owned() })
 }
 
-fn shown_in<E: std::error::Error>(trace: &Path, played: &Played) -> Result<Vec<Shown>, ReplayError<E>> {
+fn shown_in<E: std::error::Error>(trace: &Path, played: &Played, length: Nanos) -> Result<Vec<Shown>, ReplayError<E>> {
     let mut watch = Watch {
         start: Time(played.t0.0),
+        end: Time(played.t0.0) + length,
         tids: played.actors.iter().map(|actor| actor.tid).collect(),
         stretch: vec![Nanos::ZERO; played.actors.len()],
+        lost: LostToInterrupts::default(),
         shown: vec![Shown::default(); played.actors.len()],
     };
     drive(unstarve_readers::open(trace)?, &mut watch, |_| {})?;
@@ -213,14 +227,17 @@ fn shown_in<E: std::error::Error>(trace: &Path, played: &Played) -> Result<Vec<S
 /// Collects what a calibration's trace shows.
 struct Watch {
     start: Time,
+    /// The process ends later, and who ends it works long at that.
+    end: Time,
     tids: Vec<Tid>,
     /// CPU time since the last sleep.
     stretch: Vec<Nanos>,
+    lost: LostToInterrupts,
     shown: Vec<Shown>,
 }
 
 impl Watch {
-    fn index(&self, world: &World, task: unstarve_timeline::TaskKey) -> Option<usize> {
+    fn index(&self, world: &World, task: TaskKey) -> Option<usize> {
         let tid = world.tasks.get(task).tid;
         self.tids.iter().position(|other| *other == tid)
     }
@@ -228,9 +245,11 @@ impl Watch {
 
 impl Sink for Watch {
     fn run(&mut self, world: &World, run: &Run) {
-        let Some(index) = self.index(world, run.task).filter(|_| run.start >= self.start) else { return };
+        let time = run.length().saturating_sub(self.lost.take(run.task));
+        let Some(index) = self.index(world, run.task).filter(|_| self.start <= run.start && run.end < self.end) else {
+            return;
+        };
         let (shown, stretch) = (&mut self.shown[index], &mut self.stretch[index]);
-        let time = own_time(run, run.length());
         shown.ran += time;
         *stretch += time;
         match run.ended {
@@ -247,6 +266,10 @@ impl Sink for Watch {
         {
             self.shown[index].wakes.push(wake.time);
         }
+    }
+
+    fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
+        self.lost.note(world, interrupt);
     }
 }
 
@@ -321,11 +344,10 @@ impl Nearness {
 }
 
 impl Pairs {
-    fn of(recorded: &unstarve_sim::ActorFelt, replayed: &unstarve_sim::ActorFelt) -> Pairs {
-        let pair =
-            |of: fn(&unstarve_sim::ActorFelt) -> Option<f64>| Pair { recorded: of(recorded), replayed: of(replayed) };
+    fn of(recorded: &ActorFelt, replayed: &ActorFelt) -> Pairs {
+        let pair = |of: fn(&ActorFelt) -> Option<f64>| Pair { recorded: of(recorded), replayed: of(replayed) };
         Pairs {
-            wait_per_wakeup: pair(unstarve_sim::ActorFelt::wait_per_wakeup),
+            wait_per_wakeup: pair(ActorFelt::wait_per_wakeup),
             longest: pair(|felt| Some(felt.longest.0 as f64)),
             p99: pair(|felt| Some(felt.p99.0 as f64)),
             ran: pair(|felt| Some(felt.ran.0 as f64)),
@@ -335,8 +357,8 @@ impl Pairs {
 }
 
 /// All actors as one: sums, and the longest of all; no p99.
-fn together(felt: &Felt) -> unstarve_sim::ActorFelt {
-    let mut all = unstarve_sim::ActorFelt::default();
+fn together(felt: &Felt) -> ActorFelt {
+    let mut all = ActorFelt::default();
     for actor in &felt.actors {
         all.wakeups += actor.wakeups;
         all.waited += actor.waited;

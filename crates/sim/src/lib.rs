@@ -7,12 +7,17 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod change;
 mod check;
 mod corrected;
+mod extract;
 mod felt;
+pub mod predict;
 mod program;
 mod shifted;
 
+pub use change::{CannotPlay, Changed};
 pub use check::ProgramError;
+pub use extract::{Extracted, Extraction, Extractor, Inference, LossOfExtraction, MAX_OPERATIONS, NoProgram};
 pub use felt::{ActorFelt, Felt, FeltSoFar};
 pub use program::{Actor, ActorId, Cgroup, Class, Deadline, Op, Placement, Program, Quota};

@@ -8,6 +8,7 @@ mod list;
 pub(crate) mod load;
 mod prove;
 mod repeat;
+mod replay;
 mod run;
 mod runs;
 mod stop;
@@ -42,6 +43,7 @@ enum Command {
     Proofs(table::ProofsArgs),
     Truth(truth::TruthArgs),
     Repeat(repeat::RepeatArgs),
+    Replay(replay::ReplayArgs),
 }
 
 /// Runs as QEMU's supervisor if this process was started as one, and returns its exit code.
@@ -73,5 +75,6 @@ pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {
         Command::Proofs(args) => table::run(args),
         Command::Truth(args) => truth::run(args),
         Command::Repeat(args) => repeat::run(args),
+        Command::Replay(args) => replay::run(args),
     }
 }

@@ -21,6 +21,7 @@ mod playing;
 mod running;
 mod setup;
 mod trial;
+mod turns;
 
 use std::fs;
 use std::io::Write;

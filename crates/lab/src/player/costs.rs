@@ -19,11 +19,13 @@ pub struct Costs {
     pub before_sleep: u32,
     /// A whole wake.
     pub wake: u32,
-    /// A thread that sleeps has so much more CPU time by the trace's switches than by the kernel's clock of the thread, which
-    /// stops before the next thread is chosen.
-    pub unseen_when_slept: i32,
-    /// The same for a thread that is preempted.
+    /// A thread has so much more CPU time by the trace's switches than by the kernel's clock of the thread for each time that it
+    /// is preempted: a switch is accounted from its beginning, and traced at its end.
     pub unseen_when_preempted: i32,
+    /// The same for each time that it was woken by a timer, mostly by preempting another.
+    pub unseen_when_timed: i32,
+    /// The same for each time that it was woken by another thread.
+    pub unseen_when_woken: i32,
 }
 
 /// How often each operation is measured.
@@ -81,7 +83,7 @@ pub(crate) fn calibration(cpus: u32) -> Program {
 pub(crate) struct Shown {
     /// Its wakes of others.
     pub(crate) wakes: Vec<Time>,
-    /// The ends of its runs at which it went to sleep, and the CPU time of each whole run up to there since the last sleep.
+    /// The ends of its runs at which it went to sleep, and its CPU time since the last of them.
     pub(crate) sleeps: Vec<(Time, Nanos)>,
     /// How often it was preempted.
     pub(crate) preemptions: u64,
@@ -98,18 +100,21 @@ pub(crate) fn measure(played: &Played, shown: &[Shown]) -> Option<Costs> {
     // Runs before wakes alternate with runs before sleeps.
     let before_wakes: Vec<Nanos> = run_ends(WAKER)?.iter().step_by(2).copied().collect();
     let distances = wakes.windows(2).map(|pair| pair[1].since(pair[0]).0);
+    let unseen_of = |actor, expected: u64| {
+        let stretches = shown(actor)?.sleeps.iter().map(|(_, ran)| ran.0).collect();
+        i32::try_from(middle(stretches)? as i64 - expected as i64).ok()
+    };
     let preempted = shown(PREEMPTED)?;
     let ordered = ROUNDS * ROUND / 4;
     let unseen = (preempted.ran.0 as i64 - ordered as i64) / (preempted.preemptions.max(1) as i64);
-    let stretches = shown(BLOCKER)?.sleeps.iter().map(|(_, ran)| ran.0);
-    let stretch = middle(stretches.collect())?;
     Some(Costs {
         before_wake: lead(&before_wakes, wakes)?,
         before_block: lead(run_ends(BLOCKER)?, &sleeps(BLOCKER)?)?,
         before_sleep: lead(run_ends(SLEEPER)?, &sleeps(SLEEPER)?)?,
         wake: u32::try_from(middle(distances.filter(|distance| *distance < RUN).collect())?).ok()?,
-        unseen_when_slept: i32::try_from(stretch as i64 - RUN as i64).ok()?,
         unseen_when_preempted: i32::try_from(unseen).ok()?,
+        unseen_when_timed: unseen_of(WAKER, 2 * RUN)?,
+        unseen_when_woken: unseen_of(BLOCKER, RUN)?,
     })
 }
 
@@ -147,20 +152,17 @@ mod tests {
         };
         let sleeps = |of: &[(u64, u64)]| of.iter().map(|(at, ran)| (Time(*at), Nanos(*ran))).collect::<Vec<_>>();
         let shown = [
-            Shown { wakes: [110, 140, 1_012, 1_042].map(Time).into(), ..Shown::default() },
+            Shown {
+                wakes: [110, 140, 1_012, 1_042].map(Time).into(),
+                sleeps: sleeps(&[(510, 2 * RUN - 3)]),
+                ..Shown::default()
+            },
             Shown { sleeps: sleeps(&[(205, RUN + 9), (307, RUN + 7), (706, RUN + 8)]), ..Shown::default() },
             Shown { sleeps: sleeps(&[(908, RUN)]), ..Shown::default() },
             Shown { preemptions: 100, ran: Nanos(ROUNDS * ROUND / 4 + 2_000), ..Shown::default() },
         ];
         let costs = measure(&played, &shown).expect("measured");
-        let expected = Costs {
-            before_wake: 12,
-            before_block: 6,
-            before_sleep: 8,
-            wake: 30,
-            unseen_when_slept: 8,
-            unseen_when_preempted: 20,
-        };
+        let expected = Costs { before_wake: 12, before_block: 6, before_sleep: 8, wake: 30, unseen_when_preempted: 20 };
         assert_eq!(costs, expected);
     }
 

@@ -31,9 +31,6 @@ pub const MAX_ACTORS: usize = 1_000;
 /// The size limit of a program's file.
 const PROGRAM_LIMIT: Limit = Limit { bytes: 256 << 20, expected: "a program of `unstarve lab replay` as JSON" };
 
-/// Above all ordinary loads; it sleeps from T0 to the end.
-const CONDUCTOR_PRIORITY: u32 = 90;
-
 /// Why a program was not played.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -133,23 +130,135 @@ pub(crate) fn check(program: &Program) -> Result<(), PlayError> {
 
 /// Plays the program until its length is over or all threads are done; makes its cgroups in a guest.
 ///
-/// Threads that are not done then stay: the caller ends the process.
+/// The threads stay, asleep or on their way there: the caller ends the process.
+///
+/// # Errors
+/// If the program is not sound, or the system refuses a thread or one of its settings.
 pub fn play(program: &Program, costs: &Costs) -> Result<Played, PlayError> {
     check(program)?;
     let groups = groups::make(program)?;
     let stage = stage::Stage::set(program, costs, groups);
-    // Without the right to be real-time or to lock memory it is played less exactly.
-    let exact = unstarve_executor::sched::become_realtime(CONDUCTOR_PRIORITY).is_ok();
-    if exact {
-        lock_memory();
-    }
     stage.enter(program)?;
     let t0 = stage.begin();
     stage.wait_for_end(t0, Duration::from_nanos(program.length.0));
     Ok(stage.played(t0))
 }
 
-fn lock_memory() {
-    use rustix::mm::{MlockAllFlags, mlockall};
-    let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE);
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use unstarve_model::{CpuId, CpuSet, SchedPolicy};
+    use unstarve_sim::{Actor, ActorId, Class, Op, Placement};
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A program of fair threads, on as many CPUs as this process may use.
+    fn program(length_ms: u64, actors: &[(&str, Vec<Op>)]) -> Program {
+        let cpus: CpuSet = unstarve_executor::sched::affinity(Tid(0)).expect("an affinity");
+        let all = (0..=cpus.last().expect("a CPU").0).map(CpuId).collect();
+        let actor = |(comm, ops): &(&str, Vec<Op>)| Actor {
+            tid: Tid(1),
+            process: None,
+            comm: (*comm).to_owned(),
+            is_kernel_thread: false,
+            placement: Placement {
+                class: Class::Fair { policy: SchedPolicy::Other, nice: 0 },
+                cpus: cpus.clone(),
+                cgroup: None,
+                slice: None,
+            },
+            ops: ops.clone(),
+        };
+        let (length, actors) = (Nanos(length_ms * MS), actors.iter().map(actor).collect());
+        Program { cpus: all, length, actors, ..Program::default() }
+    }
+
+    /// Costs that are known: nothing is measured.
+    fn costs() -> Costs {
+        Costs { wake: 1, ..Costs::default() }
+    }
+
+    fn finished(played: &Played) -> Vec<Option<u64>> {
+        played.actors.iter().map(|actor| actor.finished.map(|at| at.0)).collect()
+    }
+
+    #[test]
+    fn threads_wake_each_other_until_all_are_done() {
+        const ROUNDS: usize = 1_000;
+        let first = [Op::Wake(ActorId(1)), Op::Block].repeat(ROUNDS);
+        let second = [Op::Block, Op::Wake(ActorId(0))].repeat(ROUNDS);
+        // Takes three tokens that were given before it came to take them.
+        let late = vec![Op::SleepFor(Nanos(20 * MS)), Op::Block, Op::Block, Op::Block];
+        let early = [Op::Wake(ActorId(2))].repeat(3);
+        let program = program(20_000, &[("first", first), ("second", second), ("late", late), ("early", early)]);
+        let played = play(&program, &costs()).expect("played");
+        let operations: Vec<u64> = played.actors.iter().map(|actor| actor.operations).collect();
+        assert_eq!(operations, [2_000, 2_000, 4, 3]);
+        assert!(finished(&played).iter().all(Option::is_some), "{played:?}");
+        assert!(finished(&played)[2] >= Some(20 * MS));
+        let name = |actor: &PlayedActor| fs::read_to_string(format!("/proc/self/task/{}/comm", actor.tid.0));
+        assert_eq!(name(&played.actors[2]).expect("it is still there"), "late\n");
+    }
+
+    #[test]
+    fn sleeps_and_runs_last_as_long_as_they_should() {
+        let ms = |ms| Nanos(ms * MS);
+        let runs = vec![Op::Run(ms(20)), Op::SleepFor(ms(1)), Op::Run(ms(10)), Op::Run(ms(10)), Op::SleepFor(ms(1))];
+        let sleeps = vec![Op::SleepUntil(ms(30)), Op::SleepUntil(ms(10)), Op::SleepFor(ms(20))];
+        let by_clock = vec![Op::RunByClock(ms(15)), Op::RunByClock(ms(15))];
+        let program = program(20_000, &[("runs", runs), ("sleeps", sleeps), ("clock", by_clock)]);
+        let played = play(&program, &costs()).expect("played");
+        let at_least = [42, 50, 30].map(|ms| ms * MS);
+        for (finished, least) in finished(&played).into_iter().zip(at_least) {
+            // T0 is read a little earlier than the thread can be awake.
+            assert!(finished >= Some(least), "{played:?}");
+        }
+        let schedstat = fs::read_to_string(format!("/proc/self/task/{}/schedstat", played.actors[0].tid.0));
+        let schedstat = schedstat.expect("the thread is still there");
+        let ran: u64 = schedstat.split(' ').next().and_then(|ns| ns.parse().ok()).expect("its CPU time");
+        // Its own start and end beside the 40 ms; a loss of the CPU shorter than the player sees is at most 1.5 µs.
+        assert!((40 * MS..42 * MS).contains(&ran), "{ran} ns");
+    }
+
+    #[test]
+    fn a_program_ends_at_its_length() {
+        let program = program(50, &[("waits", vec![Op::Block]), ("runs", vec![Op::Run(Nanos(60_000 * MS))])]);
+        let played = play(&program, &costs()).expect("played");
+        assert_eq!(finished(&played), [None, None]);
+    }
+
+    #[test]
+    fn what_cannot_be_played_is_refused_with_words() {
+        let one = || vec![("a", vec![Op::Run(Nanos(1))])];
+        let many = program(1, &one().repeat(10_000));
+        assert_eq!(text(play(&many, &costs())), "10000 threads: at most 1000 can be played");
+        let mut elsewhere = program(1, &one());
+        elsewhere.actors[0].placement.cpus = [CpuId(4_000)].into_iter().collect();
+        let said = text(play(&elsewhere, &costs()));
+        assert!(said.starts_with("actor 0 `a`: may use CPUs 4000, of which the program has none"), "{said}");
+        let mut grouped = program(1, &one());
+        grouped.cgroups.push(unstarve_sim::Cgroup { path: "/a".into(), parent: None, load_weight: 1024, quota: None });
+        assert_eq!(text(play(&grouped, &costs())), "cgroup `/a`: groups are made in a guest only");
+    }
+
+    #[test]
+    fn a_damaged_file_is_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("program.json");
+        let whole = serde_json::to_string(&program(1, &[("a", vec![Op::Block])])).expect("JSON");
+        fs::write(&file, &whole).expect("written");
+        assert_eq!(read_program(&file).expect("sound").operations(), 1);
+        for damaged in [&whole[..whole.len() / 2], "", "[]", &whole.replace("block", "blok")] {
+            fs::write(&file, damaged).expect("written");
+            let said = read_program(&file).map(drop).expect_err("damaged").to_string();
+            assert!(said.starts_with(&format!("{}: no program as JSON: ", file.display())), "{said}");
+        }
+    }
+
+    fn text(played: Result<Played, PlayError>) -> String {
+        played.map(drop).expect_err("it cannot be played").to_string()
+    }
 }

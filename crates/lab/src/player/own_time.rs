@@ -42,6 +42,16 @@ impl OwnTime {
         self.cpu + (self.looked - self.clock)
     }
 
+    /// The time of the machine at the last look.
+    pub(super) fn looked(&self) -> u64 {
+        self.looked
+    }
+
+    /// The CPU time at the last look.
+    pub(super) fn at_look(&self) -> u64 {
+        self.cpu + (self.looked - self.clock)
+    }
+
     /// The CPU time now. `expected` is how long after the last look this was to come. Adds to `lost` how often the CPU was lost.
     fn now(&mut self, expected: u64, lost: &mut u64) -> u64 {
         let now = monotonic();

@@ -63,6 +63,9 @@ pub(super) struct Progress {
     pub(super) finished: AtomicU64,
 }
 
+/// CPU time accounted since a wake is as long as the time since, but for this.
+const ACCOUNTED_NEAR: u64 = 2_000;
+
 /// A thread at work.
 struct Performer<'a> {
     stage: &'a Stage,
@@ -71,6 +74,8 @@ struct Performer<'a> {
     due: i64,
     /// How long what it did since it last looked at the clock takes.
     since_look: u64,
+    /// The least CPU time that a block took.
+    least_block: u64,
 }
 
 /// Does all steps of the thread's part. The first sleep begins before T0, so that nobody gets the CPU at T0 only to sleep.
@@ -83,7 +88,7 @@ pub(super) fn perform(stage: &Stage, entered: &Entered<'_>) {
         sleep_until(t0);
     }
     let own = OwnTime::start();
-    let mut performer = Performer { stage, due: 0, own, since_look: 0 };
+    let mut performer = Performer { stage, due: 0, own, since_look: 0, least_block: u64::MAX };
     performer.due = performer.own.ask() as i64;
     for (index, step) in (1..).zip(steps) {
         entered.progress.operations.store(index, Ordering::Relaxed);
@@ -119,18 +124,26 @@ impl Performer<'_> {
                 self.since_look = 0;
             }
             What::Wake => {
-                self.stage.tokens[step.number as usize].give();
+                let tokens = &self.stage.tokens[step.number as usize];
+                match self.stage.is_multiprocessor {
+                    true => tokens.give_at(monotonic()),
+                    false => tokens.give(),
+                }
                 self.since_look += u64::from(costs.wake);
             }
             What::Block => {
+                let before = self.own.at_look();
                 if entered.tokens.take() {
-                    self.slept();
+                    self.slept(costs.unseen_when_woken);
+                    if self.stage.is_multiprocessor {
+                        self.forgive_latency(before, entered.tokens.woken());
+                    }
                 }
             }
             What::SleepUntil => {
                 if monotonic() < t0 + step.ns {
                     sleep_until(t0 + step.ns);
-                    self.slept();
+                    self.slept(costs.unseen_when_timed);
                 }
             }
             What::SleepFor => {
@@ -139,14 +152,27 @@ impl Performer<'_> {
                     0 => sleep_for(step.ns),
                     from => sleep_until(from + step.ns),
                 }
-                self.slept();
+                self.slept(costs.unseen_when_timed);
             }
         }
     }
 
-    /// The trace's CPU time begins earlier and ends later than the kernel's.
-    fn slept(&mut self) {
-        self.due -= i64::from(self.stage.costs.unseen_when_slept);
+    /// Where a wake from another CPU preempts, the kernel accounts for the woken thread from the wake on
+    /// (`rq_clock_skip_update()` in `wakeup_preempt()`, kernel/sched/core.c), though it gets the CPU only after the interrupt
+    /// from there has come: a microsecond on a machine, a whole turn of the other CPUs in a guest. That is no CPU time of its own.
+    fn forgive_latency(&mut self, before: u64, woken: u64) {
+        let used = self.own.at_look().saturating_sub(before);
+        let since_woken = self.own.looked().saturating_sub(woken);
+        self.least_block = self.least_block.min(used);
+        let accounted_since = used.saturating_sub(u64::from(self.stage.costs.before_block)) + ACCOUNTED_NEAR;
+        if accounted_since >= since_woken {
+            self.due = self.due.saturating_add_unsigned(used - self.least_block);
+        }
+    }
+
+    /// It slept, and has the CPU again. `unseen`: see [`Costs`].
+    fn slept(&mut self, unseen: i32) {
+        self.due -= i64::from(unseen);
         self.own.ask();
         self.since_look = 0;
     }

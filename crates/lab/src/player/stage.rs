@@ -22,6 +22,8 @@ use super::{PlayError, Played, PlayedActor};
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) costs: Costs,
+    /// Whether wakes may come from another CPU.
+    pub(super) is_multiprocessor: bool,
     pub(super) tokens: Vec<Tokens>,
     progress: Vec<Progress>,
     steps: Vec<Vec<Step>>,
@@ -69,6 +71,7 @@ impl Stage {
         };
         Box::leak(Box::new(Stage {
             costs: *costs,
+            is_multiprocessor: program.cpus.len() > 1,
             run_ends: steps.iter().map(run_ends).collect(),
             tokens: (0..actors).map(|_| Tokens::default()).collect(),
             progress: (0..actors).map(|_| Progress::default()).collect(),

@@ -1,33 +1,48 @@
 //! Wakes as tokens: given by one thread, taken by another, which sleeps while there is none.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::thread::futex;
 
 /// The tokens of one thread.
 #[derive(Debug, Default)]
-pub(super) struct Tokens(AtomicU32);
+pub(super) struct Tokens {
+    count: AtomicU32,
+    /// When the owner was woken, on CLOCK_MONOTONIC; for those who give with a time.
+    woken: AtomicU64,
+}
 
 /// In place of a number of tokens: the owner sleeps.
 const ASLEEP: u32 = u32::MAX;
 
 impl Tokens {
+    /// As [`Tokens::give`], and keeps the time.
+    pub(super) fn give_at(&self, now: u64) {
+        self.woken.store(now, Ordering::Relaxed);
+        self.give();
+    }
+
+    /// When the owner was last given a token with a time; 0 if never.
+    pub(super) fn woken(&self) -> u64 {
+        self.woken.load(Ordering::Relaxed)
+    }
+
     /// Gives a token, and wakes the owner if it sleeps.
     pub(super) fn give(&self) {
         // From ASLEEP to 0: the owner takes this one at once.
-        if self.0.fetch_add(1, Ordering::AcqRel) == ASLEEP {
-            let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
+        if self.count.fetch_add(1, Ordering::AcqRel) == ASLEEP {
+            let _ = futex::wake(&self.count, futex::Flags::PRIVATE, 1);
         }
     }
 
     /// Takes a token, and sleeps until there is one; returns whether it slept. Only the owner takes.
     pub(super) fn take(&self) -> bool {
         // From 0 to ASLEEP.
-        if self.0.fetch_sub(1, Ordering::AcqRel) != 0 {
+        if self.count.fetch_sub(1, Ordering::AcqRel) != 0 {
             return false;
         }
-        while self.0.load(Ordering::Acquire) == ASLEEP {
-            let _ = futex::wait(&self.0, futex::Flags::PRIVATE, ASLEEP, None);
+        while self.count.load(Ordering::Acquire) == ASLEEP {
+            let _ = futex::wait(&self.count, futex::Flags::PRIVATE, ASLEEP, None);
         }
         true
     }
@@ -64,6 +79,6 @@ mod tests {
             tokens.1.take();
         }
         partner.join().expect("it took them all");
-        assert_eq!((tokens.0.0.load(Ordering::Relaxed), tokens.1.0.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!((tokens.0.count.load(Ordering::Relaxed), tokens.1.count.load(Ordering::Relaxed)), (0, 0));
     }
 }

@@ -1,0 +1,162 @@
+//! Under which settings actors compete: those of the snapshot; of a thread that it lacks, its parent's; of one without either,
+//! what its events show.
+
+use std::collections::BTreeMap;
+
+use unstarve_facts::{Snapshot, TaskFacts};
+use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio, SchedPolicy, Tid};
+use unstarve_sched::{KernelThread, load_weight_of_nice};
+use unstarve_timeline::World;
+
+use super::report::Inference;
+use super::thread::Thread;
+use crate::{Cgroup, Class, Deadline, Placement, Quota};
+
+/// The settings of all actors, while they are found.
+pub(super) struct Places<'a> {
+    snapshot: Option<&'a Snapshot>,
+    pub cpus: CpuSet,
+    pub cgroups: Vec<Cgroup>,
+    by_path: BTreeMap<String, Option<usize>>,
+    has_sessions: bool,
+    inherited: usize,
+    guessed: usize,
+    late: usize,
+}
+
+impl<'a> Places<'a> {
+    pub fn new(world: &World, snapshot: Option<&'a Snapshot>, threads: &[Thread]) -> Places<'a> {
+        let mut cpus = snapshot.and_then(|snapshot| snapshot.cpus.online.clone()).unwrap_or_default();
+        threads.iter().flat_map(|thread| thread.seen_on.iter()).for_each(|cpu| cpus.insert(cpu));
+        if cpus.is_empty() {
+            (0..world.cpus).for_each(|cpu| cpus.insert(CpuId(cpu)));
+        }
+        let autogroup = snapshot.and_then(|snapshot| snapshot.setting("sched_autogroup_enabled"));
+        Places {
+            snapshot,
+            cpus,
+            cgroups: Vec::new(),
+            by_path: BTreeMap::new(),
+            has_sessions: autogroup.is_some_and(|(_, text)| text.trim() == "1"),
+            inherited: 0,
+            guessed: 0,
+            late: 0,
+        }
+    }
+
+    pub fn process_of(&self, thread: &Thread) -> Option<Tid> {
+        self.snapshot?.process_of(thread.tid)
+    }
+
+    pub fn of(&mut self, thread: &Thread) -> Placement {
+        let own = self.snapshot.and_then(|snapshot| snapshot.task(thread.tid));
+        let parent = || self.snapshot.and_then(|snapshot| snapshot.task(thread.settings_of?));
+        let facts = own.or_else(parent);
+        self.inherited += usize::from(own.is_none() && facts.is_some());
+        self.guessed += usize::from(facts.is_none());
+        let class = class_of(thread.prio, facts);
+        self.late += usize::from(own.and_then(TaskFacts::prio).is_some_and(|prio| prio != thread.prio));
+        Placement {
+            class,
+            cpus: self.cpus_of(thread, facts),
+            cgroup: facts.and_then(|facts| self.group_of(facts)),
+            slice: None,
+        }
+    }
+
+    fn cpus_of(&self, thread: &Thread, facts: Option<&TaskFacts>) -> CpuSet {
+        let bound = match KernelThread::of(thread.kernel_name()).filter(|_| thread.is_kernel_thread) {
+            Some(KernelThread::BoundWorker { cpu, .. } | KernelThread::Ksoftirqd { cpu }) => Some(CpuId(cpu)),
+            _ => None,
+        };
+        let allowed = facts.and_then(|facts| facts.allowed.clone());
+        let mut cpus = match (bound, allowed) {
+            (Some(cpu), None) => CpuSet::from_iter([cpu]),
+            (_, Some(allowed)) => allowed.iter().filter(|cpu| self.cpus.contains(*cpu)).collect(),
+            (None, None) => self.cpus.clone(),
+        };
+        // Its affinity was another before or after.
+        thread.seen_on.iter().for_each(|cpu| cpus.insert(cpu));
+        cpus
+    }
+
+    /// The group in which it competes: its cgroup, or its session where it is in the root group and sessions compete.
+    fn group_of(&mut self, facts: &TaskFacts) -> Option<usize> {
+        let of_cgroup = facts.cgroup.as_deref().and_then(|path| self.cgroup(path));
+        let session = facts.autogroup.filter(|_| self.has_sessions && of_cgroup.is_none());
+        of_cgroup.or_else(|| {
+            let session = session?;
+            let path = format!("/autogroup-{}", session.id);
+            let weight = load_weight_of_nice(session.nice);
+            Some(self.index_of(path, None, weight, None))
+        })
+    }
+
+    fn cgroup(&mut self, path: &str) -> Option<usize> {
+        let path = path.trim_end_matches('/');
+        if path.is_empty() {
+            return None;
+        }
+        if let Some(known) = self.by_path.get(path) {
+            return *known;
+        }
+        let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+        let parent = self.cgroup(above);
+        let facts = self.snapshot.and_then(|snapshot| snapshot.cgroup(path));
+        // Without the controller its threads compete in the nearest group above that has it.
+        let index = match facts.and_then(|facts| Some((facts.load_weight()?, facts.limit))) {
+            Some((weight, limit)) => {
+                let quota = limit.map(|limit| Quota {
+                    runtime: Nanos::from_micros(limit.quota_us),
+                    period: Nanos::from_micros(limit.period_us),
+                });
+                Some(self.index_of(path.to_owned(), parent, weight, quota))
+            }
+            None => parent,
+        };
+        self.by_path.insert(path.to_owned(), index);
+        index
+    }
+
+    fn index_of(&mut self, path: String, parent: Option<usize>, load_weight: u32, quota: Option<Quota>) -> usize {
+        self.cgroups.iter().position(|group| group.path == path).unwrap_or_else(|| {
+            self.cgroups.push(Cgroup { path, parent, load_weight, quota });
+            self.cgroups.len() - 1
+        })
+    }
+
+    pub fn inferences(&self) -> Vec<Inference> {
+        let rows = [
+            (self.inherited, "not in the snapshot: they have their parent's settings"),
+            (self.guessed, "neither in the snapshot nor seen to be created: their settings are what events show"),
+            (self.late, "set another priority after the snapshot: they have the last one from the beginning"),
+        ];
+        rows.into_iter().filter_map(|(count, what)| Inference::of_threads(count, what, count as u64)).collect()
+    }
+}
+
+/// The class that events show; of what they do not show (which of the policies of a class, the parameters of a deadline), what
+/// the snapshot says.
+fn class_of(prio: Prio, facts: Option<&TaskFacts>) -> Class {
+    let same_class = facts.filter(|facts| facts.policy.class() == Some(prio.policy()));
+    match prio.policy() {
+        Policy::Deadline => {
+            let deadline = same_class.and_then(|facts| facts.deadline);
+            let parameters = deadline.map(|of| Deadline {
+                runtime: Nanos(of.runtime_ns),
+                deadline: Nanos(of.deadline_ns),
+                period: Nanos(of.period_ns),
+            });
+            // Its parameters are unknown: the highest real-time priority is the nearest to it.
+            parameters.map_or(Class::Realtime { policy: SchedPolicy::Fifo, priority: 99 }, Class::Deadline)
+        }
+        Policy::Rt => Class::Realtime {
+            policy: same_class.map_or(SchedPolicy::Fifo, |facts| facts.policy),
+            priority: (99 - prio.0).clamp(1, 99) as u32,
+        },
+        Policy::Fair | Policy::Idle => Class::Fair {
+            policy: same_class.map_or(SchedPolicy::Other, |facts| facts.policy),
+            nice: prio.nice().unwrap_or_default(),
+        },
+    }
+}

@@ -1,0 +1,240 @@
+//! What one thread of a recording did, in order.
+
+use unstarve_model::{Comm, CpuId, CpuSet, Nanos, Prio, Tid, Time, clean_bytes};
+use unstarve_timeline::{Nature, Task};
+
+use super::ThreadId;
+
+/// A thread while it is collected.
+#[derive(Debug)]
+pub(super) struct Thread {
+    pub tid: Tid,
+    comm: Comm,
+    pub prio: Prio,
+    pub is_kernel_thread: bool,
+    /// The thread whose settings it has in the snapshot, if not its own.
+    pub settings_of: Option<Tid>,
+    /// The CPUs on which it was seen.
+    pub seen_on: CpuSet,
+    /// What it did, each with when it began.
+    pub ops: Vec<(Time, RawOp)>,
+    /// Wakes that it issued in the run that has not been reported yet.
+    pub wakes: Vec<(Time, ThreadId)>,
+    /// Interrupts that came in that run.
+    lost: Vec<(Time, Time)>,
+    state: State,
+    /// CPU time since the last operation, with when it began.
+    since_op: Option<(Time, Nanos)>,
+    /// Up to where the run is counted.
+    counted: Time,
+    burst: Burst,
+    pub ran: Nanos,
+    pub waited: Nanos,
+    pub ends_waiting: bool,
+    pub last_wait: Option<Nanos>,
+    /// The wait before each run from a wakeup to the next sleep, and the run's CPU time.
+    pub after_waits: Vec<(Nanos, Nanos)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Nothing is known of it yet.
+    Unheard,
+    Awake,
+    /// Its last operation is a sleep that has not ended.
+    Asleep,
+}
+
+/// The time from getting the CPU after a sleep to the next sleep.
+#[derive(Clone, Copy, Debug, Default)]
+struct Burst {
+    began: Option<Time>,
+    was_preempted: bool,
+    has_woken: bool,
+}
+
+/// An operation of a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RawOp {
+    Run(RawRun),
+    Wake(ThreadId),
+    Sleep(Sleep),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RawRun {
+    /// CPU time, without interrupts.
+    pub cpu: Nanos,
+    /// Time by the clock.
+    pub passed: Nanos,
+    /// Whether it is a whole burst: from a sleep to the next, without a wake in it.
+    pub is_whole: bool,
+    pub was_preempted: bool,
+    /// Whether it lasts until a time, and not for an amount of work.
+    pub is_by_clock: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sleep {
+    pub began: Time,
+    pub ended: Time,
+    /// Who ended it; `None`: it lasts to the end of the recording.
+    pub by: Option<WokenBy>,
+    /// Whether its length, and not its end, is what the thread asked for.
+    pub is_constant: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WokenBy {
+    Thread(ThreadId),
+    Interrupt,
+    Unknown,
+}
+
+/// What a wake found.
+pub(super) enum Woken {
+    Slept,
+    First,
+    Awake,
+}
+
+impl Sleep {
+    pub fn begun(at: Time) -> Sleep {
+        Sleep { began: at, ended: at, by: None, is_constant: false }
+    }
+
+    pub fn ended_by(began: Time, ended: Time, by: WokenBy) -> Sleep {
+        Sleep { began, ended, by: Some(by), is_constant: false }
+    }
+
+    pub fn length(&self) -> Nanos {
+        self.ended.since(self.began)
+    }
+}
+
+impl Thread {
+    pub fn new(tid: Tid) -> Thread {
+        Thread {
+            tid,
+            comm: Comm::default(),
+            prio: Prio::NORMAL,
+            is_kernel_thread: false,
+            settings_of: None,
+            seen_on: CpuSet::default(),
+            ops: Vec::new(),
+            wakes: Vec::new(),
+            lost: Vec::new(),
+            state: State::Unheard,
+            since_op: None,
+            counted: Time(0),
+            burst: Burst::default(),
+            ran: Nanos::ZERO,
+            waited: Nanos::ZERO,
+            ends_waiting: false,
+            last_wait: None,
+            after_waits: Vec::new(),
+        }
+    }
+
+    /// What the timeline knows of it now.
+    pub fn is_now(&mut self, task: &Task) {
+        self.comm = task.comm;
+        self.prio = task.prio;
+        self.is_kernel_thread =
+            task.nature == Nature::Kernel || task.nature == Nature::Unknown && task.kernel_thread.is_some();
+        self.settings_of = task.birth.as_ref().map(|birth| birth.settings_of).or(self.settings_of);
+    }
+
+    pub fn comm(&self) -> String {
+        clean_bytes(self.comm.as_bytes())
+    }
+
+    pub fn kernel_name(&self) -> &Comm {
+        &self.comm
+    }
+
+    pub fn has_not_run(&self) -> bool {
+        self.ran == Nanos::ZERO && self.since_op.is_none()
+    }
+
+    pub fn sleeps(&self) -> bool {
+        self.state == State::Asleep
+    }
+
+    pub fn wake(&mut self, at: Time, by: WokenBy) -> Woken {
+        let before = std::mem::replace(&mut self.state, State::Awake);
+        match (before, self.ops.last_mut()) {
+            (State::Asleep, Some((_, RawOp::Sleep(sleep)))) => {
+                (sleep.ended, sleep.by) = (at, Some(by));
+                Woken::Slept
+            }
+            (State::Unheard, _) => Woken::First,
+            _ => Woken::Awake,
+        }
+    }
+
+    /// It had this CPU from `start` to `end`; what it did in between follows.
+    pub fn has_cpu(&mut self, cpu: CpuId, start: Time, end: Time) {
+        self.state = State::Awake;
+        self.seen_on.insert(cpu);
+        self.counted = start;
+        self.lost.retain(|(began, ended)| *ended > start && *began < end);
+        self.burst.began.get_or_insert(start);
+    }
+
+    /// The wakes that it issued up to `end`, in order.
+    pub fn wakes_until(&mut self, end: Time) -> Vec<(Time, ThreadId)> {
+        let later = self.wakes.partition_point(|(at, _)| *at <= end);
+        self.wakes.drain(..later).collect()
+    }
+
+    /// An interrupt took this part of its run.
+    pub fn loses(&mut self, start: Time, end: Time) {
+        self.lost.push((start, end));
+    }
+
+    /// It computed until `until`, with interrupts left out.
+    pub fn runs_until(&mut self, until: Time) {
+        let from = self.counted;
+        self.counted = until.max(from);
+        let mut lost = Nanos::ZERO;
+        let mut after = from;
+        for (began, ended) in &self.lost {
+            let (began, ended) = ((*began).max(after), (*ended).min(until));
+            if ended > began {
+                lost = lost + ended.since(began);
+                after = ended;
+            }
+        }
+        let used = until.since(from).saturating_sub(lost);
+        let (_, time) = self.since_op.get_or_insert((from, Nanos::ZERO));
+        *time = *time + used;
+        self.ran = self.ran + used;
+    }
+
+    /// What it computed since its last operation.
+    pub fn take_run(&mut self, now: Time) -> Option<(Time, RawRun)> {
+        let (began, cpu) = self.since_op.take()?;
+        let is_whole = self.burst.began.is_some() && !self.burst.has_woken;
+        let passed = now.since(self.burst.began.unwrap_or(began));
+        let was_preempted = self.burst.was_preempted;
+        self.burst.has_woken = true;
+        Some((began, RawRun { cpu, passed, is_whole, was_preempted, is_by_clock: false }))
+    }
+
+    pub fn ends_burst(&mut self) {
+        self.state = State::Asleep;
+        self.burst = Burst::default();
+    }
+
+    /// What it did since its last operation, at the end of the recording.
+    pub fn ends(&mut self, now: Time) {
+        if let Some((began, run)) = self.take_run(now) {
+            self.ops.push((began, RawOp::Run(run)));
+        }
+    }
+
+    pub fn is_preempted(&mut self) {
+        self.burst.was_preempted = true;
+    }
+}
