@@ -82,6 +82,7 @@ fn sound() -> Vec<Sound> {
         of("lab prove", &["raise-worker", "--scenario", "kubepods", "--kernel", "6.1"]),
         of("lab truth", &["--scenario", "spike"]),
         of("lab repeat", &["kubepods", "--kernel", "6.1"]),
+        of("lab replay", &[&trace, "--kernel", "6.1"]),
     ]
 }
 

@@ -3,7 +3,7 @@
 use unstarve_diagnose::report::Finding;
 use unstarve_sim::Program;
 
-const PLAYER: &str = "play";
+use crate::player::PLAYER;
 
 /// The program's file in the guest.
 const PROGRAM_FILE: &str = "/program.toml";

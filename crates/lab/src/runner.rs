@@ -203,7 +203,7 @@ impl QemuRunner {
     ) -> Result<ConsoleFollower, RunError> {
         let (initrd, disk) = (directory.join("initrd.cpio"), directory.join("results.img"));
         let (text, trial) = texts(request).map_err(|source| RunError::Json { path: initrd.clone(), source })?;
-        image::for_run(base, &text, trial.as_deref(), &initrd)?;
+        image::for_run(base, &request.scenario, &text, trial.as_deref(), &initrd)?;
         let file = File::create(&disk).map_err(RunError::file(&disk))?;
         file.set_len(DISK_BYTES).map_err(RunError::file(&disk))?;
         let machine = self.machine(request, kernel, qemu, [&initrd, &disk]);

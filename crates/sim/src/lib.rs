@@ -8,6 +8,8 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod change;
+mod check;
+mod corrected;
 pub mod engine;
 mod extract;
 mod felt;
@@ -15,9 +17,11 @@ pub mod form;
 mod notation;
 pub mod predict;
 mod program;
+mod shifted;
 mod shrink;
 
 pub use change::{CannotPlay, Changed};
+pub use check::ProgramError;
 pub use extract::{Extracted, Extraction, Extractor, Inference, LossOfExtraction, MAX_OPERATIONS, NoProgram};
 pub use felt::{ActorFelt, Felt, FeltSoFar};
 pub use notation::NotationError;

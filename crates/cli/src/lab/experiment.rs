@@ -73,19 +73,30 @@ impl Experiment {
     }
 }
 
+/// Guests as they are run without further options.
+pub(crate) fn usual_runner() -> anyhow::Result<QemuRunner> {
+    Ok(QemuRunner {
+        cache: Cache::of_user()?,
+        program: own_file()?,
+        supervisor: ThisProgram::find().context("this program's own file")?,
+        out: None,
+        clock: Clock::Virtual,
+        limits: Limits::default(),
+        // In virtual time the guest would give the same result again.
+        reuse: Reuse::Same,
+        interrupted: super::stop::flag_on_signals()?,
+        progress: Box::new(|_| {}),
+    })
+}
+
 impl Guests {
     pub(super) fn runner(&self) -> anyhow::Result<QemuRunner> {
+        let usual = usual_runner()?;
         Ok(QemuRunner {
-            cache: Cache::of_user()?,
             program: self.init.program()?,
-            supervisor: ThisProgram::find().context("this program's own file")?,
-            out: None,
-            clock: Clock::Virtual,
             limits: Limits { wall: Duration::from_secs(self.limit), ..Limits::default() },
-            // In virtual time the guest would give the same result again.
             reuse: if self.fresh { Reuse::Never } else { Reuse::Same },
-            interrupted: super::stop::flag_on_signals()?,
-            progress: Box::new(|_| {}),
+            ..usual
         })
     }
 

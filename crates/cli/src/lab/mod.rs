@@ -2,13 +2,14 @@
 
 mod bisect;
 mod compare;
-mod experiment;
+pub(crate) mod experiment;
 mod kernel;
 mod list;
 pub(crate) mod load;
 mod predict;
 mod prove;
 mod repeat;
+mod replay;
 mod run;
 mod runs;
 mod stop;
@@ -44,6 +45,7 @@ enum Command {
     Predict(predict::PredictArgs),
     Truth(truth::TruthArgs),
     Repeat(repeat::RepeatArgs),
+    Replay(replay::ReplayArgs),
 }
 
 /// Runs as QEMU's supervisor if this process was started as one, and returns its exit code.
@@ -76,5 +78,6 @@ pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {
         Command::Proofs(args) => table::run(args),
         Command::Truth(args) => truth::run(args),
         Command::Repeat(args) => repeat::run(args),
+        Command::Replay(args) => replay::run(args),
     }
 }

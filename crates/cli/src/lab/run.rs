@@ -81,7 +81,7 @@ enum Fault {
     None,
 }
 
-fn knob(text: &str) -> Result<(String, String), String> {
+pub(super) fn knob(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected KNOB=VALUE")?;
     unstarve_lab::scenario::check_knob_name(name)?;
     Ok((name.to_owned(), value.to_owned()))

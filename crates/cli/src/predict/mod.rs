@@ -12,10 +12,12 @@ use unstarve_diagnose::report::{Finding, Remedy, Report, Severity};
 use unstarve_diagnose::{Explained, Options, Proofs, explain_beside};
 use unstarve_facts::Snapshot;
 use unstarve_lab::predictions::subject_of;
+use unstarve_lab::replay::LabEngine;
 use unstarve_sim::predict::{Baseline, ChangeReport, Engine, Model, Predictions, SubjectReport};
 use unstarve_sim::{Extracted, Extractor, Program};
 
 use crate::input::{self, Recording};
+use crate::lab::experiment::usual_runner;
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
 use crate::suggested::{FINDING_IDS, find};
@@ -49,6 +51,10 @@ pub struct LowArgs {
     /// What this kernel, such as 6.12, would do instead of the recorded one: the direction, and bounds
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
+    /// Play it in guests with this kernel, as `unstarve lab kernel list` calls it, instead of by the model: the real scheduler,
+    /// half a minute for each replay
+    #[arg(long, value_name = "KERNEL", conflicts_with = "kernel")]
+    lab: Option<String>,
     /// Print the predictions as JSON (schema unstarve.predict/1)
     #[arg(long)]
     json: bool,
@@ -87,17 +93,51 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Opt
         bail!("the recording does not say on which kernel it was made, so no scheduler can play it");
     };
     let model = |release: &str| Model { release: release.to_owned(), snapshot: snapshot.cloned() };
-    let mut engine = model(&release);
-    let mut other = args.kernel.as_deref().map(model);
-    let baseline = Baseline::play(&mut engine, extracted)?;
+    let (engine, replicas, subjects) = match (&args.lab, &args.kernel) {
+        (Some(kernel), _) => {
+            let mut runner = usual_runner()?;
+            let mut engine = LabEngine { runner: &mut runner, kernel: kernel.clone(), replicas: GUEST_REPLICAS };
+            ("lab", GUEST_REPLICAS, subjects(args, &findings, extracted, &mut engine, None)?)
+        }
+        (None, other) => {
+            let (mut engine, mut other) = (model(&release), other.as_deref().map(model));
+            ("model", engine.replicas(), subjects(args, &findings, extracted, &mut engine, other.as_mut())?)
+        }
+    };
+    let (inferred, losses) = Predictions::about(&extracted.extraction);
+    Ok(Predictions {
+        schema: Predictions::SCHEMA.to_owned(),
+        recorded_kernel,
+        engine: engine.to_owned(),
+        played_kernel: args.lab.clone().or_else(|| args.kernel.clone()).unwrap_or(release),
+        replicas,
+        subjects,
+        inferred,
+        losses,
+    })
+}
+
+/// How often guests play a program: more takes minutes.
+const GUEST_REPLICAS: u32 = 2;
+
+/// What each change would do to the victim of each finding. `other`: the engine of another kernel, if one is asked for.
+fn subjects<E: Engine>(
+    args: &LowArgs,
+    findings: &[&Finding],
+    extracted: &Extracted,
+    engine: &mut E,
+    mut other: Option<&mut E>,
+) -> Result<Vec<SubjectReport>> {
+    let program = &extracted.program;
+    let baseline = Baseline::play(engine, extracted)?;
     let mut subjects = Vec::new();
     for finding in findings {
         let subject = subject_of(finding, program);
         let mut changes = Vec::new();
         for (name, remedy, made) in asked(args, finding, program)? {
             let prediction = match &mut other {
-                Some(other) => baseline.predict_on(other, &subject, &made)?,
-                None => baseline.predict(&mut engine, &subject, &made)?,
+                Some(other) => baseline.predict_on(*other, &subject, &made)?,
+                None => baseline.predict(engine, &subject, &made)?,
             };
             changes.push(ChangeReport::of(name, remedy, made, &prediction));
         }
@@ -110,17 +150,7 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Opt
             changes,
         });
     }
-    let (inferred, losses) = Predictions::about(&extracted.extraction);
-    Ok(Predictions {
-        schema: Predictions::SCHEMA.to_owned(),
-        recorded_kernel,
-        engine: "model".to_owned(),
-        played_kernel: args.kernel.clone().unwrap_or(release),
-        replicas: engine.replicas(),
-        subjects,
-        inferred,
-        losses,
-    })
+    Ok(subjects)
 }
 
 /// The findings whose victims are asked for.

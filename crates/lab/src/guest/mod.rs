@@ -17,9 +17,11 @@ mod mark;
 mod modules;
 mod mounts;
 mod place;
+mod playing;
 mod running;
 mod setup;
 mod trial;
+mod turns;
 
 use std::fs;
 use std::io::Write;
@@ -27,6 +29,7 @@ use std::path::Path;
 
 use crate::console::Message;
 use crate::image::REQUEST;
+use crate::player::PLAYER;
 use crate::run::Request;
 
 /// The directory of results before they are written to the disk.
@@ -52,6 +55,8 @@ pub enum Role {
     Loads,
     /// One of the lab's own loads.
     Load,
+    /// Plays a program.
+    Player,
 }
 
 impl Role {
@@ -65,8 +70,10 @@ impl Role {
         }
         let mut arguments = std::env::args();
         let program = arguments.next().unwrap_or_default();
+        let program = Path::new(&program).file_name().unwrap_or_default();
         match arguments.next().as_deref() {
-            _ if Path::new(&program).file_name().is_some_and(|name| name == "load") => Some(Role::Load),
+            _ if program == "load" => Some(Role::Load),
+            _ if program == PLAYER => Some(Role::Player),
             Some(LOADS_ROLE) => Some(Role::Loads),
             Some(RECORD_ROLE) => Some(Role::Recorder),
             _ => None,
@@ -81,14 +88,20 @@ impl Role {
             Role::Loads => exit_code(loads::run()),
             Role::Load => {
                 let arguments: Vec<String> = std::env::args().skip(1).collect();
-                match unstarve_load::measured::run(&arguments, &mut std::io::stdout()) {
-                    Ok(()) => 0,
-                    Err(error) => {
-                        let _ = writeln!(std::io::stderr(), "{error}");
-                        1
-                    }
-                }
+                end_of_load(unstarve_load::measured::run(&arguments, &mut std::io::stdout()))
             }
+            Role::Player => end_of_load(playing::run()),
+        }
+    }
+}
+
+/// The exit code of a load. Its error is shown by the starter of the loads.
+fn end_of_load<E: std::fmt::Display>(result: Result<(), E>) -> u8 {
+    match result {
+        Ok(()) => 0,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "{error}");
+            1
         }
     }
 }

@@ -6,19 +6,22 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::{Content, ImageError, program, shared};
-use crate::scenario::Scenario;
+use crate::scenario::{GuestFile, Scenario};
 
 /// Maximum size of all files of a scenario: the guest keeps them in memory.
 const MAX_SCENARIO_BYTES: u64 = 512 << 20;
 
-/// Adds the files of a scenario with their libraries; they override everything except the lab's own entries.
+/// The scenario's own texts: path, text and permissions. They override everything except the lab's own entries.
+pub(super) fn texts(scenario: &Scenario) -> Vec<(&str, &str, u32)> {
+    let texts = scenario.file.iter().filter_map(|file| Some((file, file.text.as_deref()?)));
+    let permissions = |file: &GuestFile| if file.executable { 0o755 } else { 0o644 };
+    texts.map(|(file, text)| (file.path.as_str(), text, permissions(file))).collect()
+}
+
+/// Adds the copies of a scenario with their libraries; they override everything except the lab's own entries.
 pub(super) fn add(scenario: &Scenario, entries: &mut BTreeMap<String, Content>) -> Result<(), ImageError> {
     let mut left = MAX_SCENARIO_BYTES;
     for file in &scenario.file {
-        if let Some(text) = &file.text {
-            let permissions = if file.executable { 0o755 } else { 0o644 };
-            entries.insert(file.path.clone(), Content::Text(text.clone(), permissions));
-        }
         if let Some(from) = &file.from {
             copy(from, &file.path, scenario, &mut left, entries)?;
         }
@@ -99,8 +102,9 @@ from = "data"
         let scenario = Scenario::read(&file).expect("a scenario");
         let mut entries = BTreeMap::new();
         add(&scenario, &mut entries).expect("they are all there");
-        let permissions = |path: &str| match entries.get(path) {
-            Some(Content::Copy(_, permissions) | Content::Text(_, permissions)) => Some(*permissions & 0o111),
+        let texts = texts(&scenario);
+        let permissions = |path: &str| match (entries.get(path), texts.iter().find(|(other, ..)| *other == path)) {
+            (Some(Content::Copy(_, permissions)), _) | (_, Some((.., permissions))) => Some(*permissions & 0o111),
             _ => None,
         };
         assert_eq!([permissions("/opt/go"), permissions("/opt/mine")], [Some(0o111); 2]);

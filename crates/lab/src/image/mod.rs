@@ -18,6 +18,7 @@ use std::time::SystemTime;
 
 use unstarve_files::{Program, ProgramError};
 
+use crate::player::PLAYER;
 use crate::scenario::Scenario;
 use crate::store::{Cache, Kernel, PartialEntry, StoreError, digest, digest_of_file};
 use cpio::Archive;
@@ -100,12 +101,26 @@ pub(crate) fn base(cache: &Cache, kernel: &Kernel, scenario: &Scenario, program:
     part.keep().map_err(ImageError::file(&file))
 }
 
-/// Writes the base image followed by the files of this run.
-pub(crate) fn for_run(base: &Path, request: &str, trial: Option<&str>, into: &Path) -> Result<(), ImageError> {
+/// Writes the base image followed by the files of this run: the request, a trial's changes, and texts of the scenario, which
+/// would make a base image of their own.
+pub(crate) fn for_run(
+    base: &Path,
+    scenario: &Scenario,
+    request: &str,
+    trial: Option<&str>,
+    into: &Path,
+) -> Result<(), ImageError> {
     fs::copy(base, into).map_err(ImageError::file(into))?;
     let failed = ImageError::file(into);
     let append = || -> io::Result<()> {
         let mut archive = Archive::new(fs::File::options().append(true).open(into)?);
+        let texts = files::texts(scenario);
+        for directory in directories(texts.iter().map(|(path, ..)| *path)) {
+            archive.directory(&directory)?;
+        }
+        for (path, text, permissions) in texts {
+            archive.file(path, permissions, text.as_bytes())?;
+        }
         archive.file(REQUEST, 0o644, request.as_bytes())?;
         if let Some(changes) = trial {
             let mut padded = changes.as_bytes().to_vec();
@@ -133,6 +148,7 @@ fn gather(kernel: &Kernel, scenario: &Scenario, program: &Path) -> Result<BTreeM
     }
     entries.extend(shared(libraries));
     entries.insert("/usr/bin/load".to_owned(), Content::Link("/init"));
+    entries.insert(format!("/usr/bin/{PLAYER}"), Content::Link("/init"));
     entries.insert("/usr/bin/unstarve".to_owned(), Content::Link("/init"));
     // Scripts name interpreters by this path.
     entries.insert("/bin".to_owned(), Content::Link("/usr/bin"));
@@ -157,7 +173,10 @@ pub(crate) fn is_reserved(path: &str) -> bool {
     let below =
         |directory: &str| path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let mounted = ["/proc", "/sys", "/dev", "/run", "/tmp", "/bin"];
-    ["/init", REQUEST, TRIAL, "/usr/bin/load", "/usr/bin/unstarve", MODULES].into_iter().chain(mounted).any(below)
+    ["/init", REQUEST, TRIAL, "/usr/bin/load", "/usr/bin/play", "/usr/bin/unstarve", MODULES]
+        .into_iter()
+        .chain(mounted)
+        .any(below)
 }
 
 fn add_modules(
@@ -199,7 +218,7 @@ fn write(entries: &BTreeMap<String, Content>, into: &Path) -> Result<(), ImageEr
     let failed = |source| ImageError::File { path: into.to_owned(), source };
     let file = fs::File::create(into).map_err(failed)?;
     let mut archive = Archive::new(BufWriter::new(file));
-    for directory in directories(entries) {
+    for directory in directories(entries.keys().map(String::as_str)) {
         archive.directory(&directory).map_err(failed)?;
     }
     for (path, content) in entries {
@@ -217,10 +236,10 @@ fn write(entries: &BTreeMap<String, Content>, into: &Path) -> Result<(), ImageEr
 }
 
 /// All parent directories of the entries and of the guest's mount points, parents first.
-fn directories(entries: &BTreeMap<String, Content>) -> BTreeSet<String> {
+fn directories<'a>(paths: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let mut all: BTreeSet<String> =
         ["/proc", "/sys", "/dev", "/tmp", "/run", "/mnt"].into_iter().map(str::to_owned).collect();
-    for path in entries.keys() {
+    for path in paths {
         let above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
         all.extend(above.filter(|directory| *directory != "/" && !directory.is_empty()).map(str::to_owned));
     }

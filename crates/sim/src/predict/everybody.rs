@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
+use unstarve_diagnose::report::{Finding, Report, Severity};
 use unstarve_model::Nanos;
 
 use super::{Replayed, Subject};
@@ -39,6 +40,19 @@ pub struct Starved {
     pub victim: String,
     /// Who starves it.
     pub culprit: Option<String>,
+}
+
+impl Starved {
+    /// The victims of a report's warnings and critical findings.
+    pub fn of(report: &Report) -> Vec<Starved> {
+        let starved = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
+        let of = |finding: &Finding| Starved {
+            finding: finding.id.to_string(),
+            victim: finding.victim.comm.clone(),
+            culprit: finding.culprits.first().map(|culprit| culprit.comm.clone()),
+        };
+        starved.map(of).collect()
+    }
 }
 
 impl fmt::Display for Starved {

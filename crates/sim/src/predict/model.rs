@@ -1,6 +1,5 @@
 //! The model of the scheduler as the engine that plays programs.
 
-use unstarve_diagnose::report::Severity;
 use unstarve_diagnose::{ExplainError, Options, Proofs, explain};
 use unstarve_facts::Snapshot;
 use unstarve_model::{Event, EventSet, EventType, MemorySource, Names, TraceInfo};
@@ -68,13 +67,7 @@ impl Model {
         let options = Options { proofs: Proofs::PutAside, ..Options::default() };
         let source = Box::new(MemorySource::new(info, events, Names::default()));
         let report = explain(source, &options, |_| {})?;
-        let starved = report.findings.into_iter().filter(|finding| finding.severity >= Severity::Warning);
-        let of = |finding: unstarve_diagnose::report::Finding| Starved {
-            finding: finding.id.to_string(),
-            victim: finding.victim.comm.clone(),
-            culprit: finding.culprits.first().map(|culprit| culprit.comm.clone()),
-        };
-        Ok(starved.map(of).collect())
+        Ok(Starved::of(&report))
     }
 }
 
