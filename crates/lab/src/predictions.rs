@@ -109,6 +109,10 @@ pub fn hold_against<R: Runner, E: Engine>(
                 trial: Some(offer.changes.clone()),
                 ..faulty.clone()
             })?;
+            // A change that was not made shows nothing.
+            if with.tried.as_ref().is_none_or(|tried| tried.shortfall().is_some()) {
+                continue;
+            }
             let came = Came::of(&with, &subject, &extracted.program)?;
             let row = |metric: Metric, recorded: f64| PredictionRow {
                 scenario: scenario.name.clone(),

@@ -104,7 +104,7 @@ impl Program {
             return Err(format!("is in cgroup {cgroup} of {}", self.cgroups.len()));
         }
         let unknown = actor.ops.iter().find_map(|op| match op {
-            Op::Wake(actor) if actor.index() >= self.actors.len() => Some(actor.0),
+            Op::Wake(actor) | Op::WakeAfter(actor, _) if actor.index() >= self.actors.len() => Some(actor.0),
             _ => None,
         });
         match unknown {
@@ -143,7 +143,7 @@ mod tests {
     use unstarve_model::{CpuId, CpuSet, Tid};
 
     use super::*;
-    use crate::{ActorId, Placement};
+    use crate::{ActorId, Placement, SwitchCosts};
 
     fn sound() -> Program {
         let fair = Class::Fair { policy: SchedPolicy::Other, nice: 0 };
@@ -155,6 +155,8 @@ mod tests {
             comm: "fio".to_owned(),
             is_kernel_thread: false,
             placement,
+            begins_on: None,
+            costs: SwitchCosts::default(),
             ops: vec![Op::Wake(ActorId(0))],
         };
         Program {

@@ -71,12 +71,12 @@ mod tests {
     use unstarve_model::{CpuSet, SchedPolicy, Tid};
 
     use super::*;
-    use crate::{Actor, Class, Placement};
+    use crate::{Actor, Class, Placement, SwitchCosts};
 
     fn corrected(ops: &[Op], recorded: (u64, u64), replayed: (u64, u64)) -> Vec<Op> {
         let felt = |(wakeups, ran)| Felt {
             length: Nanos(0),
-            actors: vec![ActorFelt { wakeups, ran: Nanos(ran), ..ActorFelt::default() }],
+            actors: vec![ActorFelt { wakeups, items: wakeups, ran: Nanos(ran), ..ActorFelt::default() }],
         };
         let class = Class::Fair { policy: SchedPolicy::Other, nice: 0 };
         let actor = Actor {
@@ -85,6 +85,8 @@ mod tests {
             comm: "a".to_owned(),
             is_kernel_thread: false,
             placement: Placement { class, cpus: CpuSet::default(), cgroup: None, slice: None },
+            begins_on: None,
+            costs: SwitchCosts::default(),
             ops: ops.to_vec(),
         };
         let program = Program { actors: vec![actor], ..Program::default() };

@@ -39,14 +39,16 @@ mod tests {
     use unstarve_model::{CpuSet, SchedPolicy, Tid};
 
     use super::*;
-    use crate::{Actor, Class, Placement};
+    use crate::{Actor, Class, Placement, SwitchCosts};
 
     #[test]
     fn timers_of_one_actor_move_together_and_those_of_others_differently() {
         let class = Class::Fair { policy: SchedPolicy::Other, nice: 0 };
         let placement = Placement { class, cpus: CpuSet::default(), cgroup: None, slice: None };
         let ops = vec![Op::SleepUntil(Nanos(10)), Op::SleepFor(Nanos(20)), Op::SleepUntil(Nanos(30))];
-        let actor = Actor { tid: Tid(1), process: None, comm: "a".into(), is_kernel_thread: false, placement, ops };
+        let (process, begins_on, is_kernel_thread, costs) = (None, None, false, SwitchCosts::default());
+        let comm = "a".to_owned();
+        let actor = Actor { tid: Tid(1), process, comm, is_kernel_thread, placement, begins_on, costs, ops };
         let program = Program { actors: vec![actor.clone(), actor], ..Program::default() };
         assert_eq!(program.shifted(0), program);
         let times = |seed| {

@@ -111,7 +111,10 @@ impl Engine<'_> {
     fn begin_realtime_limit(&mut self) {
         if let Some(limit) = self.model.real_time_limit.filter(|_| !self.has_realtime_period) {
             self.has_realtime_period = true;
-            self.timers.set(self.now + limit.period.0.max(1), TimerKind::RealtimePeriod);
+            // Who was there before the recording began may be anywhere in a period.
+            let period = limit.period.0.max(1);
+            let first = if self.now == 0 { self.replica.first_realtime_period(period) } else { self.now + period };
+            self.timers.set(first, TimerKind::RealtimePeriod);
         }
     }
 

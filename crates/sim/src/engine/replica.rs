@@ -38,6 +38,11 @@ impl Replica {
         self.first_of(period, (1 << 32) + group as u64)
     }
 
+    /// When the first period of the real-time limit ends, if a real-time actor is there from the beginning.
+    pub(super) fn first_realtime_period(self, period: u64) -> u64 {
+        self.first_of(period, u64::MAX - 1)
+    }
+
     fn first_of(self, period: u64, place: u64) -> u64 {
         let period = period.max(1);
         self.seed.map_or(period, |seed| 1 + mix(seed, place) % period)

@@ -14,7 +14,7 @@ use crate::{Actor, ActorId, Class, FeltSoFar, Program};
 pub(super) struct Engine<'p> {
     pub(super) program: &'p Program,
     pub(super) model: &'p SchedulerModel,
-    replica: Replica,
+    pub(super) replica: Replica,
     pub(super) now: u64,
     pub(super) length: u64,
     pub(super) actors: Vec<ActorState<'p>>,

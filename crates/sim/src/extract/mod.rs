@@ -76,6 +76,8 @@ pub struct Extracted {
     pub growths: Vec<Option<f64>>,
     /// Whether each actor's items of work are alike: three in four take no more than three times what one in four takes.
     pub alike: Vec<bool>,
+    /// Whether each actor was gone again after a small part of the recording.
+    pub short_lived: Vec<bool>,
 }
 
 /// Why no program can be taken from a recording.
@@ -177,6 +179,7 @@ impl Extractor {
         let all = felt.felt(threads.len(), length);
         let mut recorded = Felt { length, actors: cast.played.iter().map(|&index| all.actors[index]).collect() };
         let growths = cast.played.iter().map(|&index| growth(&threads[index].after_waits)).collect();
+        let short_lived = cast.played.iter().map(|&index| threads[index].is_short_lived(length)).collect();
         inferences.extend(cast.inferences);
         let ((items, all_items), (requests, all_requests)) = (tokens.items(), tokens.requests());
         inferences.extend([
@@ -214,7 +217,7 @@ impl Extractor {
         inferences.extend(unended::extend(&mut program, cast.played.iter().map(unended)));
         let extraction = Extraction { inferences, losses: losses.of(&recorded) };
         let alike = program.actors.iter().map(|actor| costs::are_alike(&actor.ops)).collect();
-        Ok(Extracted { program, extraction, recorded, growths, alike })
+        Ok(Extracted { program, extraction, recorded, growths, alike, short_lived })
     }
 }
 
@@ -360,6 +363,7 @@ impl Sink for Extractor {
             }
             RunEnd::Died => {
                 self.add_run(id, run.end);
+                self.threads[id.index()].died = Some(run.end);
                 self.by_key.remove(&run.task);
             }
             RunEnd::Preempted { .. } => self.threads[id.index()].is_preempted(),

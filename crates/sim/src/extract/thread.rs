@@ -38,6 +38,7 @@ pub(super) struct Thread {
     pub waited: Nanos,
     /// Whether it runs, or waits for a CPU, when the recording ends.
     pub is_runnable_at_end: bool,
+    pub died: Option<Time>,
     /// Whether it is a worker that executes an item.
     pub in_item: bool,
     pub last_wait: Option<Nanos>,
@@ -45,6 +46,8 @@ pub(super) struct Thread {
     pub after_waits: Vec<(Nanos, Nanos)>,
 }
 
+/// A thread that lives for less than this part of the recording is short-lived.
+const SHORT_LIFE: f64 = 0.2;
 /// A thread with less of a CPU than this may stay there by chance.
 const MUCH: f64 = 0.2;
 /// What it may have been elsewhere.
@@ -173,6 +176,7 @@ impl Thread {
             ran: Nanos::ZERO,
             waited: Nanos::ZERO,
             is_runnable_at_end: false,
+            died: None,
             last_wait: None,
             after_waits: Vec::new(),
         }
@@ -201,6 +205,12 @@ impl Thread {
         let all: Nanos = self.had.values().copied().sum();
         let (cpu, most) = self.had.iter().max_by_key(|(_, time)| **time)?;
         (all.share_of(length) >= MUCH && most.share_of(all) >= NEARLY_ALL).then_some(*cpu)
+    }
+
+    /// Whether it was gone again after a small part of the recording: a change of its number does not last.
+    pub fn is_short_lived(&self, length: Nanos) -> bool {
+        let first = self.ops.iter().map(|(at, op)| if let RawOp::Sleep(sleep) = op { sleep.ended } else { *at }).next();
+        self.died.zip(first).is_some_and(|(died, first)| died.since(first).share_of(length) < SHORT_LIFE)
     }
 
     pub fn has_not_run(&self) -> bool {

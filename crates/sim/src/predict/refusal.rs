@@ -7,6 +7,7 @@
 //! | chance | replicas with shifted timers | they differ by more than a factor of 2 |
 //! | work that grows with waiting | the victim's runs after long and after short waits | runs after long waits are longer, and any wait would be left: without one each piece comes by itself |
 //! | what interrupts leave to a thread | its name: ksoftirqd, a threaded handler | any wait would be left |
+//! | who is changed | how long the changed threads live | a fifth of their CPU time is of threads that live for less than a fifth of the recording |
 //! | the clock | runs that last until a time | the change hits such a thread |
 //! | where threads move | threads that ran on several CPUs | they took part in the victim's waits |
 //! | what was not recorded | losses | above 2 % of the wakeups |
@@ -55,6 +56,11 @@ pub enum Refusal {
         /// How many times as long its runs are after its longest waits.
         times: f64,
     },
+    /// The change names threads that live shortly: others take their place, without it.
+    ShortLived {
+        /// The name of one of them.
+        comm: String,
+    },
     /// The victim serves interrupts: what comes while it waits is added to its work, and dropped beyond a limit.
     ServesInterrupts,
     /// The change hits a thread that computes until a time.
@@ -100,6 +106,9 @@ impl fmt::Display for Refusal {
                 f,
                 "its work grows while it waits: runs after its longest waits take {times:.1} times as long as after its shortest"
             ),
+            Refusal::ShortLived { comm } => {
+                write!(f, "it names threads such as {comm} that live shortly: others take their place, without the change")
+            }
             Refusal::ServesInterrupts => f.write_str(
                 "its work is what interrupts leave to it: what comes while it waits is added, and dropped beyond a limit",
             ),
@@ -125,6 +134,8 @@ const MOST_IN_INTERRUPTS: f64 = 0.4;
 const BACKLOG: f64 = 2.0;
 /// Where less than this part of the waits is left, how little it is is of no matter.
 pub(super) const HARDLY_ANY: f64 = 0.1;
+/// The part of the CPU time of changed threads that may be of short-lived ones.
+const MOSTLY_SHORT: f64 = 0.2;
 /// Fewer runs show no backlog.
 const LEAST_RUNS: usize = 32;
 
@@ -148,7 +159,21 @@ pub(super) fn before(extracted: &Extracted, subject: &Subject, changed: &Changed
     if let Some(actor) = by_clock {
         refusals.push(Refusal::ByClock { comm: extracted.program.actor(*actor).comm.clone() });
     }
+    refusals.extend(short_lived(extracted, changed));
     refusals
+}
+
+/// Threads of their own settings that are changed, if a good part of their CPU time is that of threads that live shortly.
+fn short_lived(extracted: &Extracted, changed: &Changed) -> Option<Refusal> {
+    let before = &extracted.program.actors;
+    let own = before.iter().zip(&changed.program.actors).map(|(was, is)| was.placement != is.placement);
+    let hit: Vec<usize> = own.enumerate().filter(|(_, is_changed)| *is_changed).map(|(index, _)| index).collect();
+    let ran = |index: &usize| extracted.recorded.actors.get(*index).map_or(Nanos::ZERO, |felt| felt.ran);
+    let is_short = |index: &&usize| extracted.short_lived.get(**index).copied().unwrap_or_default();
+    let all: Nanos = hit.iter().map(ran).sum();
+    let short: Nanos = hit.iter().filter(is_short).map(ran).sum();
+    let first = hit.iter().find(is_short)?;
+    (short.share_of(all) >= MOSTLY_SHORT).then(|| Refusal::ShortLived { comm: before[*first].comm.clone() })
 }
 
 /// How many times as long the victim's runs are after long waits, if that is a backlog. A worker's items show it as it is.
