@@ -89,7 +89,7 @@ pub fn hold_against<R: Runner, E: Engine>(
     let without = bench.run(&faulty)?;
     let Recorded { report, extracted, snapshot } = recorded(&without)?;
     let mut engine = engine_of(&without, snapshot.as_deref());
-    let baseline = Baseline::play(&mut engine, &extracted).map_err(failed(&without))?;
+    let baseline = Baseline::play(&mut engine, &extracted, &report).map_err(failed(&without))?;
     for finding in report.findings.iter().filter(|finding| finding.severity >= Severity::Warning) {
         let subject = subject_of(finding, &extracted.program);
         for remedy in &finding.remedies {

@@ -262,9 +262,10 @@ fn set(actor: &mut Actor, change: &Change) -> Result<(), CannotPlay> {
             placement.class = Class::Deadline(of);
         }
         Some(To::Value(Value::Nice(nice))) => {
-            if let Class::Fair { nice: of, .. } = &mut placement.class {
-                *of = *nice;
-            }
+            let Class::Fair { nice: of, .. } = &mut placement.class else {
+                return Err(CannotPlay::NotPlayed("nice of a real-time or deadline thread".to_owned()));
+            };
+            *of = *nice;
         }
         Some(To::Value(Value::Slice(slice))) => placement.slice = Some(Nanos(*slice)),
         Some(To::Value(Value::Affinity(cpus))) => placement.cpus = cpus.clone(),

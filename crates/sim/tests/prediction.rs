@@ -14,7 +14,7 @@ fn line(name: &str) -> String {
     let finding = report.findings.iter().find(|finding| finding.severity >= Severity::Warning).expect("a finding");
     let release = extracted.program.kernel.clone().expect("a kernel");
     let mut model = Model { release, snapshot: driven.snapshot.as_deref().cloned() };
-    let baseline = Baseline::play(&mut model, &extracted).expect("it can be played");
+    let baseline = Baseline::play(&mut model, &extracted, &report).expect("it can be played");
     let tids: BTreeSet<u32> = finding.victim.tids.iter().copied().collect();
     let actors = extracted.program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id);
     let subject = Subject { name: finding.victim.comm.clone(), actors: actors.collect() };
@@ -131,7 +131,7 @@ fn a_program_without_its_settings_is_not_near() {
     let actors = extracted.program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id);
     let subject = Subject { name: finding.victim.comm.clone(), actors: actors.collect() };
     let is_near = |extracted: &unstarve_sim::Extracted, model: &mut Model| {
-        let baseline = Baseline::play(model, extracted).expect("it can be played");
+        let baseline = Baseline::play(model, extracted, &report).expect("it can be played");
         baseline.reproduced(&subject).iter().any(|row| row.near && row.metric == "longest")
     };
     assert!(is_near(&extracted, &mut model));

@@ -7,15 +7,17 @@ use crate::Look;
 use crate::ink::{CULPRIT, FAINT, Ink, PLAIN, STRONG};
 
 /// How many others are named for each change.
-const OTHERS: usize = 2;
+const OTHERS: usize = 1;
 /// How many metrics of the victim are shown.
-const METRICS: usize = 3;
+const METRICS: usize = 2;
 
 /// What each change would do, the best first.
 pub fn predictions_page(predictions: &Predictions, look: Look) -> String {
     let mut ink = Ink::new(look);
     let kernel = &predictions.played_kernel;
-    let how = format!("Played {} times by a model of the scheduler of Linux {kernel}", predictions.replicas);
+    let by = if predictions.engine == "lab" { "in guests with kernel" } else { "by a model of the scheduler of Linux" };
+    let how =
+        format!("Played {} times {by} {kernel}. Recorded -> predicted (range), the best first.", predictions.replicas);
     ink.paragraph("", FAINT, &how);
     for subject in &predictions.subjects {
         ink.blank();
@@ -23,6 +25,11 @@ pub fn predictions_page(predictions: &Predictions, look: Look) -> String {
         for change in &subject.changes {
             of_change(&mut ink, change);
         }
+    }
+    let all = || predictions.subjects.iter().flat_map(|subject| &subject.changes);
+    if all().next().is_some() && all().all(|change| !change.refused.is_empty()) {
+        ink.blank();
+        ink.paragraph("", PLAIN, "None is predicted. To try one on its host: sudo unstarve fix FILE --remedy N --apply --verify 10s (taken back unless it helped)");
     }
     if let Some(loss) =
         predictions.losses.iter().max_by(|a, b| a.share.total_cmp(&b.share)).filter(|loss| loss.share >= 0.01)

@@ -34,6 +34,9 @@ fn changes(text: &str, program: &Program) -> Result<Vec<Change>> {
         }
         "policy" => of_tasks(of, Placement::read(Some(value), None, None), program),
         "cpus" => of_tasks(of, Placement::read(None, None, Some(value)), program),
+        "weight" if !value.parse().is_ok_and(|weight: u32| (1..=10_000).contains(&weight)) => {
+            bail!("`{}` is no weight; expected 1 to 10000, 100 is the default", clean(value))
+        }
         "weight" => Ok(vec![of_group(of, "cpu.weight", value, program)?]),
         "max" => Ok(vec![of_group(of, "cpu.max", &value.replace('/', " "), program)?]),
         _ => bail!("there is no setting `{}`; expected {FORMS}", clean(key)),
@@ -61,6 +64,13 @@ fn of_tasks(of: &str, placement: Result<Placement, String>, program: &Program) -
     let values: Vec<Value> = placement.map_err(anyhow::Error::msg)?.0;
     let pattern: TaskPattern = of.parse().ok().context("expected a task: its id or its name")?;
     let meant = program.actors.iter().filter(|actor| pattern.matches(&actor.comm.as_str().into(), actor.tid));
+    for value in &values {
+        if let Value::Affinity(cpus) = value
+            && let Some(cpu) = cpus.iter().find(|cpu| !program.cpus.contains(*cpu))
+        {
+            bail!("the recorded host has no CPU {cpu}; it has {}", program.cpus);
+        }
+    }
     let changes: Vec<Change> = meant
         .flat_map(|actor| {
             let thread = Thread::known_by(actor.tid, &actor.comm);

@@ -97,11 +97,11 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Opt
         (Some(kernel), _) => {
             let mut runner = usual_runner()?;
             let mut engine = LabEngine { runner: &mut runner, kernel: kernel.clone(), replicas: GUEST_REPLICAS };
-            ("lab", GUEST_REPLICAS, subjects(args, &findings, extracted, &mut engine, None)?)
+            ("lab", GUEST_REPLICAS, subjects(args, (report, &findings), extracted, &mut engine, None)?)
         }
         (None, other) => {
             let (mut engine, mut other) = (model(&release), other.as_deref().map(model));
-            ("model", engine.replicas(), subjects(args, &findings, extracted, &mut engine, other.as_mut())?)
+            ("model", engine.replicas(), subjects(args, (report, &findings), extracted, &mut engine, other.as_mut())?)
         }
     };
     let (inferred, losses) = Predictions::about(&extracted.extraction);
@@ -123,13 +123,13 @@ const GUEST_REPLICAS: u32 = 2;
 /// What each change would do to the victim of each finding. `other`: the engine of another kernel, if one is asked for.
 fn subjects<E: Engine>(
     args: &LowArgs,
-    findings: &[&Finding],
+    (report, findings): (&Report, &[&Finding]),
     extracted: &Extracted,
     engine: &mut E,
     mut other: Option<&mut E>,
 ) -> Result<Vec<SubjectReport>> {
     let program = &extracted.program;
-    let baseline = Baseline::play(engine, extracted)?;
+    let baseline = Baseline::play(engine, extracted, report)?;
     let mut subjects = Vec::new();
     for finding in findings {
         let subject = subject_of(finding, program);
@@ -194,7 +194,7 @@ pub fn of_remedy(extractor: Extractor, explained: &Explained, finding: &Finding,
         return None;
     }
     let mut engine = Model { release: extracted.program.kernel.clone()?, snapshot: snapshot.cloned() };
-    let baseline = Baseline::play(&mut engine, &extracted).ok()?;
+    let baseline = Baseline::play(&mut engine, &extracted, &explained.report).ok()?;
     let subject = subject_of(finding, &extracted.program);
     let prediction = baseline.predict(&mut engine, &subject, &remedy.changes).ok()?;
     let report = ChangeReport::of(remedy.id.to_string(), None, Vec::new(), &prediction);

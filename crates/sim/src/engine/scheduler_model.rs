@@ -31,6 +31,8 @@ pub struct SchedulerModel {
     pub costs: Costs,
     /// Knobs of the scheduler that have an effect in reality, but not in this model.
     pub not_modelled: Vec<String>,
+    /// Knobs that it has.
+    modelled: Vec<String>,
 }
 
 /// The rules of the fair class.
@@ -115,7 +117,15 @@ impl SchedulerModel {
             hrtick_dl: settings.feature("HRTICK_DL"),
             costs: Costs::default(),
             not_modelled: settings.not_modelled(),
+            modelled: settings.modelled(),
         })
+    }
+}
+
+impl SchedulerModel {
+    /// Whether a knob of the program has an effect in this model.
+    pub fn has(&self, knob: &str) -> bool {
+        self.modelled.iter().any(|known| known == knob)
     }
 }
 
@@ -238,6 +248,12 @@ impl Settings<'_> {
         let runtime = runtime.or(default.filter(|_| self.without_server().len() < self.cpus));
         let span = |value: i64| u64::try_from(value).ok().filter(|value| *value > 0).map(Nanos);
         Ok(runtime.and_then(span).zip(period.and_then(span)))
+    }
+
+    /// Knobs that were read.
+    fn modelled(&self) -> Vec<String> {
+        let read = self.knobs.iter().zip(&self.read).filter(|(_, read)| **read);
+        read.map(|((name, _), _)| name.clone()).collect()
     }
 
     /// Knobs that nobody read and that are the scheduler's.

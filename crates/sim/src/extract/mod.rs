@@ -78,6 +78,10 @@ pub struct Extracted {
     pub alike: Vec<bool>,
     /// Whether each actor was gone again after a small part of the recording.
     pub short_lived: Vec<bool>,
+    /// Whether each actor may use several CPUs, and ran on several.
+    pub moves: Vec<bool>,
+    /// Whether each actor is kept on the CPU on which it stayed, although it may use others.
+    pub kept: Vec<bool>,
 }
 
 /// Why no program can be taken from a recording.
@@ -179,6 +183,8 @@ impl Extractor {
         let all = felt.felt(threads.len(), length);
         let mut recorded = Felt { length, actors: cast.played.iter().map(|&index| all.actors[index]).collect() };
         let growths = cast.played.iter().map(|&index| growth(&threads[index].after_waits)).collect();
+        let moves = cast.played.iter().map(|&index| threads[index].moves()).collect();
+        let kept = cast.played.iter().map(|&index| places.keeps(&threads[index])).collect();
         let short_lived = cast.played.iter().map(|&index| threads[index].is_short_lived(length)).collect();
         inferences.extend(cast.inferences);
         let ((items, all_items), (requests, all_requests)) = (tokens.items(), tokens.requests());
@@ -217,7 +223,7 @@ impl Extractor {
         inferences.extend(unended::extend(&mut program, cast.played.iter().map(unended)));
         let extraction = Extraction { inferences, losses: losses.of(&recorded) };
         let alike = program.actors.iter().map(|actor| costs::are_alike(&actor.ops)).collect();
-        Ok(Extracted { program, extraction, recorded, growths, alike, short_lived })
+        Ok(Extracted { program, extraction, recorded, growths, alike, short_lived, moves, kept })
     }
 }
 
@@ -282,7 +288,8 @@ impl Sink for Extractor {
             _ => None,
         };
         // A worker without work is woken because there is some: the item says who queued it.
-        let is_idle = self.threads[woken.index()].is_idle();
+        // One that is awake takes nothing from this wakeup: no later block is for it.
+        let is_idle = self.threads[woken.index()].is_idle() || self.threads[woken.index()].is_awake();
         let by = match (waker, wake.waker) {
             (Some(waker), _) => {
                 if !is_idle {

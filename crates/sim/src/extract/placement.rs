@@ -1,7 +1,7 @@
 //! Under which settings actors compete: those of the snapshot; of a thread that it lacks, its parent's; of one without either,
 //! what its events show.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use unstarve_facts::{Snapshot, TaskFacts};
 use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio, SchedPolicy, Tid};
@@ -22,7 +22,7 @@ pub(super) struct Places<'a> {
     inherited: usize,
     guessed: usize,
     late: usize,
-    stayed: usize,
+    stayed: BTreeSet<Tid>,
     length: Nanos,
 }
 
@@ -43,13 +43,18 @@ impl<'a> Places<'a> {
             inherited: 0,
             guessed: 0,
             late: 0,
-            stayed: 0,
+            stayed: BTreeSet::new(),
             length,
         }
     }
 
     pub fn process_of(&self, thread: &Thread) -> Option<Tid> {
         self.snapshot?.process_of(thread.tid)
+    }
+
+    /// Whether a thread is kept on the CPU on which it stayed.
+    pub fn keeps(&self, thread: &Thread) -> bool {
+        self.stayed.contains(&thread.tid)
     }
 
     pub fn of(&mut self, thread: &Thread) -> Placement {
@@ -83,7 +88,7 @@ impl<'a> Places<'a> {
         let cpus = if cpus.is_empty() { thread.seen_on.clone() } else { cpus };
         match thread.stays_on(self.length).filter(|_| cpus.len() > 1) {
             Some(cpu) => {
-                self.stayed += 1;
+                self.stayed.insert(thread.tid);
                 CpuSet::from_iter([cpu])
             }
             None => cpus,
@@ -139,7 +144,7 @@ impl<'a> Places<'a> {
         let rows = [
             (self.inherited, "not in the snapshot: they have their parent's settings"),
             (self.guessed, "neither in the snapshot nor seen to be created: their settings are what events show"),
-            (self.stayed, "stayed on one CPU of several that they may use, and are kept there"),
+            (self.stayed.len(), "stayed on one CPU of several that they may use, and are kept there"),
             (self.late, "set another priority after the snapshot: they have the last one from the beginning"),
         ];
         rows.into_iter().filter_map(|(count, what)| Inference::of_threads(count, what, count as u64)).collect()

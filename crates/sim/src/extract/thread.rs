@@ -48,6 +48,8 @@ pub(super) struct Thread {
 
 /// A thread that lives for less than this part of the recording is short-lived.
 const SHORT_LIFE: f64 = 0.2;
+/// A thread with more of its time elsewhere moves.
+const MOVES: f64 = 0.1;
 /// A thread with less of a CPU than this may stay there by chance.
 const MUCH: f64 = 0.2;
 /// What it may have been elsewhere.
@@ -199,6 +201,13 @@ impl Thread {
         &self.comm
     }
 
+    /// Whether it ran for a good part of its time on another CPU than its main one.
+    pub fn moves(&self) -> bool {
+        let all: Nanos = self.had.values().copied().sum();
+        let most = self.had.values().copied().max().unwrap_or_default();
+        all.saturating_sub(most).share_of(all) > MOVES
+    }
+
     /// The CPU that it did not leave, although it had much to do: an affinity that was set later than the snapshot, or a scheduler
     /// that leaves it there.
     pub fn stays_on(&self, length: Nanos) -> Option<CpuId> {
@@ -215,6 +224,10 @@ impl Thread {
 
     pub fn has_not_run(&self) -> bool {
         self.ran == Nanos::ZERO && self.since_op.is_none()
+    }
+
+    pub fn is_awake(&self) -> bool {
+        self.state == State::Awake
     }
 
     pub fn sleeps(&self) -> bool {
@@ -242,6 +255,8 @@ impl Thread {
         *had += end.since(start);
         self.counted = start;
         self.lost.retain(|(began, ended)| *ended > start && *began < end);
+        // An interrupt within another one is reported first.
+        self.lost.sort_unstable();
         self.burst.began.get_or_insert(start);
     }
 

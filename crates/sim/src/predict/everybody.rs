@@ -1,6 +1,6 @@
 //! What a change does to all others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
@@ -8,7 +8,8 @@ use unstarve_diagnose::report::{Finding, Report, Severity};
 use unstarve_model::Nanos;
 
 use super::{Replayed, Subject};
-use crate::{ActorFelt, Program};
+use crate::ActorFelt;
+use crate::extract::Extracted;
 
 /// Somebody whose waits a change alters.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -73,7 +74,14 @@ const FELT_FACTOR: f64 = 1.25;
 const NAMED: usize = 6;
 
 /// Whose waits change enough to be felt, who loses most first. Threads of one name count together.
-pub(super) fn affected(program: &Program, subject: &Subject, before: &[Replayed], after: &[Replayed]) -> Vec<Affected> {
+pub(super) fn affected(
+    extracted: &Extracted,
+    subject: &Subject,
+    before: &[Replayed],
+    after: &[Replayed],
+) -> Vec<Affected> {
+    let program = &extracted.program;
+    let mut recorded: BTreeMap<&str, Nanos> = BTreeMap::new();
     let mut by_name: BTreeMap<&str, Affected> = BTreeMap::new();
     for (id, actor) in program.actors().filter(|(id, _)| !subject.actors.contains(id)) {
         let middle = |replays: &[Replayed]| middle(replays.iter().map(|one| one.felt.actors[id.index()]).collect());
@@ -89,6 +97,8 @@ pub(super) fn affected(program: &Program, subject: &Subject, before: &[Replayed]
             ran_after: Nanos::ZERO,
         });
         of.threads += 1;
+        let felt = extracted.recorded.actors.get(id.index()).copied().unwrap_or_default();
+        *recorded.entry(&actor.comm).or_default() += felt.waited;
         of.waited_before += was.waited;
         of.waited_after += is.waited;
         of.longest_before = of.longest_before.max(was.longest);
@@ -96,7 +106,10 @@ pub(super) fn affected(program: &Program, subject: &Subject, before: &[Replayed]
         of.ran_before += was.ran;
         of.ran_after += is.ran;
     }
-    let mut felt: Vec<Affected> = by_name.into_values().filter(|of| is_felt(of, program.length)).collect();
+    let mut felt: Vec<Affected> = by_name
+        .into_values()
+        .filter(|of| is_felt(of, program.length) && is_near(of, recorded[of.comm.as_str()], program.length))
+        .collect();
     felt.sort_by_key(|of| std::cmp::Reverse(i128::from(of.waited_after.0) - i128::from(of.waited_before.0)));
     felt.truncate(NAMED);
     felt
@@ -110,23 +123,54 @@ fn is_felt(of: &Affected, length: Nanos) -> bool {
     differs(of.waited_before, of.waited_after) || differs(of.ran_before, of.ran_after)
 }
 
+/// Whether an unchanged replay gives about the waits that were recorded: else nothing is said of them.
+fn is_near(of: &Affected, recorded: Nanos, length: Nanos) -> bool {
+    let floor = FELT_SHARE * length.0 as f64;
+    let (was, replayed) = (recorded.0 as f64 + floor, of.waited_before.0 as f64 + floor);
+    was.max(replayed) <= FELT_FACTOR * was.min(replayed)
+}
+
 /// The replica with the median wait.
 fn middle(mut felt: Vec<ActorFelt>) -> ActorFelt {
     felt.sort_by_key(|felt| felt.waited);
     felt.get(felt.len() / 2).copied().unwrap_or_default()
 }
 
-/// Who is starved in most changed replays, and in no unchanged one.
-pub(super) fn newly_starved(before: &[Replayed], after: &[Replayed]) -> Vec<Starved> {
-    let mut counts: BTreeMap<&str, (&Starved, usize)> = BTreeMap::new();
-    for one in after.iter().flat_map(|replay| &replay.starved) {
-        counts.entry(&one.victim).or_insert((one, 0)).1 += 1;
+/// Who is starved in most changed replays, and is so neither in the recording nor in an unchanged replay. `worse`: the names of
+/// those who wait longer than before.
+pub(super) fn newly_starved(
+    recorded: &BTreeSet<String>,
+    before: &[Replayed],
+    after: &[Replayed],
+    worse: &BTreeSet<String>,
+) -> Vec<Starved> {
+    let victims =
+        |replay: &Replayed| -> BTreeSet<String> { replay.starved.iter().map(|one| one.victim.clone()).collect() };
+    let known: BTreeSet<String> = before.iter().flat_map(victims).chain(recorded.iter().cloned()).collect();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for victim in after.iter().flat_map(victims) {
+        *counts.entry(victim).or_default() += 1;
     }
-    let was = |victim: &str| before.iter().flat_map(|replay| &replay.starved).any(|one| one.victim == victim);
     let most = after.len() / 2;
-    counts
-        .into_iter()
-        .filter(|(victim, (_, count))| *count > most && !was(victim))
-        .map(|(_, (one, _))| one.clone())
+    let is_new = |victim: &String, count: usize| count > most && !known.contains(victim) && worse.contains(victim);
+    let new = counts.into_iter().filter(|(victim, count)| is_new(victim, *count)).map(|(victim, _)| victim);
+    new.filter_map(|victim| after.iter().flat_map(|replay| &replay.starved).find(|one| one.victim == victim).cloned())
+        .collect()
+}
+
+/// The names of those who wait longer in changed replays than in unchanged ones, and than in the recording.
+pub(super) fn who_waits_longer(extracted: &Extracted, before: &[Replayed], after: &[Replayed]) -> BTreeSet<String> {
+    let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (id, actor) in extracted.program.actors() {
+        let waited =
+            |replays: &[Replayed]| middle(replays.iter().map(|one| one.felt.actors[id.index()]).collect()).waited.0;
+        let recorded = extracted.recorded.actors.get(id.index()).map_or(0, |felt| felt.waited.0);
+        let sum = sums.entry(&actor.comm).or_default();
+        sum.0 += waited(before).max(recorded);
+        sum.1 += waited(after);
+    }
+    sums.into_iter()
+        .filter(|(_, (was, is))| *is as f64 > FELT_FACTOR * *was as f64)
+        .map(|(name, _)| name.to_owned())
         .collect()
 }

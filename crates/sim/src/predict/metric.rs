@@ -267,7 +267,12 @@ impl Ratios {
         Ok(MetricAnswer {
             metric,
             recorded,
-            predicted: median(&after),
+            // No wait is shorter than what every wakeup takes.
+            predicted: if metric.is_wait() && metric != Metric::WaitPerCpu {
+                median(&after).max(floor)
+            } else {
+                median(&after)
+            },
             low: if near > 0.0 { 0.0 } else { (least + floor) / off - floor },
             high: ((most + floor) * off - floor).max(near) + more,
         }
@@ -284,7 +289,7 @@ pub struct MetricAnswer {
     pub recorded: f64,
     /// What it would be.
     pub predicted: f64,
-    /// Nine of ten times it is not less,
+    /// It is hardly less,
     pub low: f64,
     /// nor more.
     pub high: f64,
@@ -299,10 +304,5 @@ impl MetricAnswer {
     pub(super) fn is_nearly_none(&self, dispatch: Nanos) -> bool {
         let unknown = Unknown { dispatch, ..Unknown::default() };
         self.predicted <= NEAR_DISPATCH * self.metric.floor(unknown)
-    }
-
-    /// The predicted value as a factor of the recorded one.
-    pub fn factor(&self) -> f64 {
-        self.predicted / self.recorded
     }
 }

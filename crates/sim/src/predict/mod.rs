@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use unstarve_change::Change;
+use unstarve_diagnose::report::Report;
 use unstarve_model::Nanos;
 
 pub use everybody::{Affected, Starved};
@@ -50,6 +51,9 @@ pub trait Engine {
 
     /// How many replicas are worth their time.
     fn replicas(&self) -> u32;
+
+    /// Settings of the whole kernel that a program sets and this engine does not have: with another value nothing would differ.
+    fn without_effect(&self, program: &Program) -> Vec<String>;
 }
 
 /// What a replay gave.
@@ -96,11 +100,6 @@ impl Answer {
     pub fn main(&self) -> Option<&MetricAnswer> {
         self.metrics.first()
     }
-
-    /// Whether it helps the thread that is asked for and makes nobody else starved.
-    pub fn is_good(&self) -> bool {
-        self.newly_starved.is_empty() && self.main().is_some_and(|main| main.high < main.recorded)
-    }
 }
 
 /// The unchanged replays of a program, and whether they are near the recording.
@@ -108,17 +107,24 @@ impl Answer {
 pub struct Baseline<'a> {
     extracted: &'a Extracted,
     replays: Vec<Replayed>,
+    /// Who is starved in the recording.
+    starved: BTreeSet<String>,
 }
 
 impl<'a> Baseline<'a> {
-    /// Plays the program as it was recorded.
+    /// Plays the program as it was recorded. `report`: who is starved in the recording.
     ///
     /// # Errors
     /// If it cannot be played.
-    pub fn play<E: Engine>(engine: &mut E, extracted: &'a Extracted) -> Result<Baseline<'a>, E::Error> {
+    pub fn play<E: Engine>(
+        engine: &mut E,
+        extracted: &'a Extracted,
+        report: &Report,
+    ) -> Result<Baseline<'a>, E::Error> {
         let replicas = 0..engine.replicas().max(1);
         let replays = replicas.map(|replica| engine.play(&extracted.program, replica)).collect::<Result<_, _>>()?;
-        Ok(Baseline { extracted, replays })
+        let starved = report.findings.iter().map(|finding| finding.victim.comm.clone()).collect();
+        Ok(Baseline { extracted, replays, starved })
     }
 
     /// What the unchanged replays gave.
@@ -203,6 +209,10 @@ impl<'a> Baseline<'a> {
             let failed = metrics.into_iter().filter_map(|(_, gate)| gate.err());
             return Ok(Prediction::Refused(failed.take(1).collect()));
         }
+        let known = engine.without_effect(&self.extracted.program);
+        if let Some(knob) = engine.without_effect(&changed.program).into_iter().find(|knob| !known.contains(knob)) {
+            return Ok(Prediction::Refused(vec![Refusal::NotModelled { knob }]));
+        }
         let replays = self.replay(engine, changed)?;
         let turn = turn_of(subject, &changed.program);
         let mut answers = Vec::new();
@@ -236,8 +246,10 @@ impl<'a> Baseline<'a> {
             // What comes in other pieces costs otherwise.
             answers.retain(|answer| answer.metric.is_wait());
         }
-        let others = everybody::affected(&self.extracted.program, subject, &self.replays, &replays);
-        let newly_starved = everybody::newly_starved(&self.replays, &replays);
+        let answers = in_order(answers);
+        let others = everybody::affected(self.extracted, subject, &self.replays, &replays);
+        let worse = everybody::who_waits_longer(self.extracted, &self.replays, &replays);
+        let newly_starved = everybody::newly_starved(&self.starved, &self.replays, &replays, &worse);
         Ok(Prediction::Answered(Box::new(Answer { metrics: answers, others, newly_starved })))
     }
 
@@ -265,3 +277,18 @@ fn turn_of(subject: &Subject, program: &Program) -> Nanos {
 
 /// `sched_latency_ns` of CFS with two CPUs; a slice of EEVDF and the tick that ends it are shorter.
 const FAIR_TURN: Nanos = Nanos(12_000_000);
+
+/// A percentile is not above the longest wait, and a mean not above both.
+fn in_order(mut answers: Vec<MetricAnswer>) -> Vec<MetricAnswer> {
+    let of = |answers: &[MetricAnswer], metric| answers.iter().find(|of| of.metric == metric).map(|of| of.predicted);
+    for (smaller, larger) in
+        [(Metric::WaitPerItem, Metric::P99), (Metric::P99, Metric::Longest), (Metric::WaitPerItem, Metric::Longest)]
+    {
+        let Some(least) = of(&answers, smaller) else { continue };
+        for answer in answers.iter_mut().filter(|answer| answer.metric == larger) {
+            answer.predicted = answer.predicted.max(least);
+            answer.high = answer.high.max(least);
+        }
+    }
+    answers
+}

@@ -2,7 +2,7 @@
 
 use unstarve_diagnose::{ExplainError, Options, Proofs, explain};
 use unstarve_facts::Snapshot;
-use unstarve_model::{Event, EventSet, EventType, MemorySource, Names, TraceInfo};
+use unstarve_model::{Event, EventSet, EventType, MemorySource, Names, Nanos, TraceInfo};
 
 use super::{Engine, Replayed, Starved};
 use crate::Program;
@@ -36,7 +36,11 @@ impl Engine for Model {
     type Error = ModelError;
 
     fn play(&mut self, program: &Program, replica: u32) -> Result<Replayed, ModelError> {
-        let scheduler = SchedulerModel::of_kernel(&self.release, program.cpus.len(), &program.knobs)?;
+        let mut scheduler = SchedulerModel::of_kernel(&self.release, program.cpus.len(), &program.knobs)?;
+        let hz = self.snapshot.as_ref().and_then(|snapshot| snapshot.config.as_ref()?.get("HZ")?.parse::<u64>().ok());
+        if let Some(hz) = hz.filter(|hz| (24..=10_000).contains(hz)) {
+            scheduler.tick = Nanos(1_000_000_000 / hz);
+        }
         let replica = if replica == 0 { Replica::AS_RECORDED } else { Replica::seeded(u64::from(replica)) };
         let (played, events) = play_recorded(program, &scheduler, replica)?;
         Ok(Replayed { felt: played.felt.with_dispatch(program.dispatch), starved: self.starved(program, events)? })
@@ -44,6 +48,14 @@ impl Engine for Model {
 
     fn replicas(&self) -> u32 {
         REPLICAS
+    }
+
+    fn without_effect(&self, program: &Program) -> Vec<String> {
+        let is_read = |name: &str| {
+            let alone = program.knobs.iter().filter(|(knob, _)| knob == name).cloned().collect::<Vec<_>>();
+            SchedulerModel::of_kernel(&self.release, program.cpus.len(), &alone).is_ok_and(|model| model.has(name))
+        };
+        program.knobs.iter().map(|(name, _)| name.clone()).filter(|name| !is_read(name)).collect()
     }
 }
 

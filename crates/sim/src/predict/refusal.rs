@@ -9,7 +9,7 @@
 //! | what interrupts leave to a thread | its name: ksoftirqd, a threaded handler | any wait would be left |
 //! | who is changed | how long the changed threads live | a fifth of their CPU time is of threads that live for less than a fifth of the recording |
 //! | the clock | runs that last until a time | the change hits such a thread |
-//! | where threads move | threads that ran on several CPUs | they took part in the victim's waits |
+//! | where threads move | the CPUs on which threads ran | the victim or a changed thread ran on several, or the victim on one of several |
 //! | what was not recorded | losses | above 2 % of the wakeups |
 //! | time in interrupts | the recording | above 40 % of the CPU time |
 
@@ -55,6 +55,11 @@ pub enum Refusal {
     GrowsWithWaiting {
         /// How many times as long its runs are after its longest waits.
         times: f64,
+    },
+    /// A setting of the kernel that the engine does not have.
+    NotModelled {
+        /// Its name.
+        knob: String,
     },
     /// The change names threads that live shortly: others take their place, without it.
     ShortLived {
@@ -106,6 +111,7 @@ impl fmt::Display for Refusal {
                 f,
                 "its work grows while it waits: runs after its longest waits take {times:.1} times as long as after its shortest"
             ),
+            Refusal::NotModelled { knob } => write!(f, "the model has no {knob}: with any value nothing would differ"),
             Refusal::ShortLived { comm } => {
                 write!(f, "it names threads such as {comm} that live shortly: others take their place, without the change")
             }
@@ -116,7 +122,7 @@ impl fmt::Display for Refusal {
                 write!(f, "{comm} computes until a time, so with more CPU time it would do other work")
             }
             Refusal::Moves { comm } => {
-                write!(f, "{comm} may run on several CPUs, and where it would run then is not known")
+                write!(f, "{comm} may use several CPUs, and on which it would run is not known")
             }
             Refusal::Losses { what, share } => {
                 write!(f, "the recording lacks too much: {what} ({:.0} %)", share * 100.0)
@@ -160,7 +166,21 @@ pub(super) fn before(extracted: &Extracted, subject: &Subject, changed: &Changed
         refusals.push(Refusal::ByClock { comm: extracted.program.actor(*actor).comm.clone() });
     }
     refusals.extend(short_lived(extracted, changed));
+    refusals.extend(moves(extracted, subject, changed));
     refusals
+}
+
+/// A victim or changed thread that moves between CPUs, or a victim that could and did not: where it would run is not known.
+fn moves(extracted: &Extracted, subject: &Subject, changed: &Changed) -> Option<Refusal> {
+    let is = |flags: &[bool], actor: &ActorId| flags.get(actor.index()).copied().unwrap_or_default();
+    let placed = |actor: &ActorId| {
+        extracted.program.actor(*actor).placement.cpus != changed.program.actor(*actor).placement.cpus
+    };
+    let own = |actor: &&ActorId| extracted.program.actor(**actor).placement != changed.program.actor(**actor).placement;
+    let of_subject = subject.actors.iter().filter(|actor| is(&extracted.moves, actor) || is(&extracted.kept, actor));
+    let of_changed = changed.hit.iter().filter(own).filter(|actor| is(&extracted.moves, actor));
+    let mover = of_subject.chain(of_changed).find(|actor| !placed(actor))?;
+    Some(Refusal::Moves { comm: extracted.program.actor(*mover).comm.clone() })
 }
 
 /// Threads of their own settings that are changed, if a good part of their CPU time is that of threads that live shortly.
