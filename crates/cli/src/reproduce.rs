@@ -59,6 +59,9 @@ enum Form {
 pub fn run(args: LowArgs) -> Result<ExitCode> {
     let Some(file) = &args.file else { return Err(input::no_recording("reproduce")) };
     let recording = Recording::new(file.clone())?;
+    if input::is_same_file(file, &args.output) {
+        bail!("{}: is the input recording; give the case another name with -o", args.output.display());
+    }
     let target = Target::open(&args.output)?;
     let mut extractor = Extractor::default();
     let mut progress = Progress::new();
@@ -101,6 +104,7 @@ pub fn run(args: LowArgs) -> Result<ExitCode> {
         Ok(model.play(program, 0)?.starved.iter().any(|starved| is_same(starved, &wanted)))
     };
     let case = shrink(&extracted.program, &extracted.recorded, &mut survives)?;
+    case.check().context("the case cannot be written")?;
     let (text, lacks) = match args.form {
         Form::Scenario => (scenario_of(&case, finding), Vec::new()),
         Form::RtApp => form::rt_app(&case),

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use unstarve_model::{CpuSet, Nanos, SchedPolicy, Tid};
 use unstarve_sched::load_weight_of_cpu_weight;
 
-use crate::{Actor, Cgroup, Class, Deadline, Placement, Program, Quota, SwitchCosts};
+use crate::{Actor, Cgroup, Class, Deadline, Placement, Program, ProgramError, Quota, SwitchCosts};
 
 /// Why a text is no program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +39,9 @@ pub enum NotationError {
         /// What is wrong.
         what: String,
     },
+    /// It names what it does not have, or settings that no kernel has.
+    #[error(transparent)]
+    Program(ProgramError),
     /// It has more operations than can be played.
     #[error("the program has more than {} operations", crate::MAX_OPERATIONS)]
     TooLong,
@@ -104,6 +107,8 @@ fn is_one(copies: &Copies) -> bool {
     *copies == Copies::default()
 }
 
+/// More actors are not made.
+const MOST_ACTORS: usize = 10_000;
 /// More actors are not made of one table.
 const MOST_COPIES: u32 = 1000;
 
@@ -114,10 +119,16 @@ impl Program {
     /// If it is neither.
     pub fn read(text: &str) -> Result<Program, NotationError> {
         if text.trim_start().starts_with('{') {
-            return serde_json::from_str(text).map_err(|error| NotationError::Json(error.to_string()));
+            return serde_json::from_str(text)
+                .map_err(|error| NotationError::Json(error.to_string()))
+                .and_then(Program::sound);
         }
         let written: Written = toml::from_str(text).map_err(|error| NotationError::Toml(error.to_string()))?;
-        written.read()
+        written.read().and_then(Program::sound)
+    }
+
+    fn sound(self) -> Result<Program, NotationError> {
+        self.check().map(|()| self).map_err(NotationError::Program)
     }
 
     /// The program in the notation.
@@ -174,20 +185,22 @@ impl Written {
             }
             tables.push((copies, actor));
         }
+        if tables.iter().map(|(copies, _)| *copies as usize).sum::<usize>() > MOST_ACTORS {
+            return Err(NotationError::TooLong);
+        }
         let names: Vec<&str> = tables
             .iter()
             .flat_map(|(copies, actor)| std::iter::repeat_n(actor.name.as_str(), *copies as usize))
             .collect();
         let labels = labels(&names);
         let by_label: BTreeMap<&str, u32> = (0..).zip(&labels).map(|(index, label)| (label.as_str(), index)).collect();
-        let mut actors = Vec::new();
+        let (mut actors, mut operations) = (Vec::new(), 0_usize);
         for (copies, actor) in &tables {
             let wrong = |what: String| NotationError::Actor { actor: actor.name.clone(), what };
             let placement = actor.placement(&cpus, &cgroups).map_err(wrong)?;
             let ops = parse::operations(&actor.does, &by_label).map_err(wrong)?;
-            if actors.iter().map(|actor: &Actor| actor.ops.len()).sum::<usize>() + ops.len() * *copies as usize
-                > crate::MAX_OPERATIONS
-            {
+            operations += ops.len() * *copies as usize;
+            if operations > crate::MAX_OPERATIONS {
                 return Err(NotationError::TooLong);
             }
             for _ in 0..*copies {
@@ -289,18 +302,24 @@ fn quota_of(text: &str) -> Result<Quota, String> {
     Ok(Quota { runtime: parse::time(runtime)?, period: parse::time(period)? })
 }
 
-/// A label for each actor by which others wake it: its name, and from the second of a name on with its number.
+/// A label for each actor by which others wake it: its name, and from the second of a name on with its number. A name that could be
+/// read as something else is its number alone.
 fn names(program: &Program) -> Vec<String> {
     labels(&program.actors.iter().map(|actor| actor.comm.as_str()).collect::<Vec<_>>())
 }
 
 fn labels(names: &[&str]) -> Vec<String> {
+    let is_plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "_./:-".contains(c));
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     let mut all = Vec::new();
-    for &name in names {
+    for (index, &name) in names.iter().enumerate() {
         let count = counts.entry(name).or_default();
         *count += 1;
-        all.push(if *count == 1 { name.to_owned() } else { format!("{name}#{count}") });
+        all.push(match *count {
+            _ if !is_plain(name) || name.is_empty() => format!("#{}", index + 1),
+            1 => name.to_owned(),
+            count => format!("{name}#{count}"),
+        });
     }
     all
 }
@@ -310,7 +329,9 @@ fn merged(written: Vec<WrittenActor>, program: &Program) -> Vec<WrittenActor> {
     let mut woken = vec![false; program.actors.len()];
     for op in program.actors.iter().flat_map(|actor| &actor.ops) {
         if let crate::Op::Wake(id) | crate::Op::WakeAfter(id, _) = op {
-            woken[id.index()] = true;
+            if let Some(woken) = woken.get_mut(id.index()) {
+                *woken = true;
+            }
         }
     }
     let mut all: Vec<(bool, WrittenActor)> = Vec::new();

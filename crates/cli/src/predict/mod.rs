@@ -90,7 +90,9 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Opt
     let findings = findings(args, report)?;
     let recorded_kernel = program.kernel.clone();
     let Some(release) = recorded_kernel.clone() else {
-        bail!("the recording does not say on which kernel it was made, so no scheduler can play it");
+        bail!(
+            "the recording has no snapshot of its host that names the kernel, so no scheduler can play it: record with `unstarve record`"
+        );
     };
     let model = |release: &str| Model { release: release.to_owned(), snapshot: snapshot.cloned() };
     let (engine, replicas, subjects) = match (&args.lab, &args.kernel) {
@@ -184,13 +186,18 @@ fn asked(args: &LowArgs, finding: &Finding, program: &Program) -> Result<Vec<(St
 }
 
 /// With more operations a program is not played for a sentence.
-const MOST_FOR_A_SENTENCE: usize = 500_000;
+const MOST_FOR_A_SENTENCE: usize = 100_000;
+/// Nor with more ticks of all CPUs: each replica has them.
+const MOST_TICKS_FOR_A_SENTENCE: u64 = 100_000;
+const TICK_NS: u64 = 4_000_000;
 
 /// What a model says that a remedy would do, as a sentence; `None` where a recording gives no program.
 pub fn of_remedy(extractor: Extractor, explained: &Explained, finding: &Finding, remedy: &Remedy) -> Option<String> {
     let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
     let extracted = extractor.finish(world, snapshot).ok()?;
-    if extracted.program.operations() > MOST_FOR_A_SENTENCE {
+    let program = &extracted.program;
+    let ticks = program.length.0 / TICK_NS * program.cpus.len() as u64;
+    if program.operations() > MOST_FOR_A_SENTENCE || ticks > MOST_TICKS_FOR_A_SENTENCE {
         return None;
     }
     let mut engine = Model { release: extracted.program.kernel.clone()?, snapshot: snapshot.cloned() };

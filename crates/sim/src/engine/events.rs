@@ -15,6 +15,9 @@ pub(super) struct Log {
     pub waker: Option<ActorId>,
 }
 
+/// What is beyond is not judged: half a gigabyte.
+const MOST_LOGGED: usize = 8_000_000;
+
 /// The clock of a recording does not begin at 0.
 const START: u64 = 1_000_000_000;
 
@@ -30,7 +33,7 @@ impl Engine<'_> {
     fn add(&mut self, cpu: usize, current: Option<ActorId>, context: Context, kind: EventKind) {
         let (time, cpu) = (Time(START + self.now), self.cpu_id(cpu));
         let issuer = Issuer::new(Some(self.task(current).tid()), context);
-        if let Some(log) = &mut self.log {
+        if let Some(log) = self.log.as_mut().filter(|log| log.events.len() < MOST_LOGGED) {
             log.events.push(Event { time, cpu, issuer, kind });
         }
     }

@@ -248,12 +248,15 @@ impl<'p> Engine<'p> {
     }
 }
 
+/// More take too long, whatever the program.
+const MOST_EVENTS: u64 = 50_000_000;
+
 /// Far more events than a program should take: a model that does not come to an end must not hang its caller.
 fn event_limit(program: &Program, tick: u64) -> u64 {
     const PER_OPERATION: u64 = 64;
     let ticks = (program.length.0 / tick).saturating_mul(program.cpus.len() as u64);
     let regular = (program.operations() as u64).saturating_add(ticks).saturating_mul(PER_OPERATION);
-    regular.saturating_add(1_000_000)
+    regular.saturating_add(1_000_000).min(MOST_EVENTS)
 }
 
 /// By cgroup: whether its actors may be on several CPUs.

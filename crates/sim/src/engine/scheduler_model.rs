@@ -95,7 +95,7 @@ impl SchedulerModel {
     pub fn of_kernel(release: &str, cpus: usize, knobs: &[(String, String)]) -> Result<SchedulerModel, EngineError> {
         let unknown = || EngineError::UnknownKernel { release: release.to_owned() };
         let mut version: Version = release.parse().map_err(|_| unknown())?;
-        if version.is_unread() {
+        if version.is_unread() || !version.is_at_least(3, 10) {
             return Err(unknown());
         }
         version.patch.get_or_insert(NEWEST_LEVEL);

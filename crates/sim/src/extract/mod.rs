@@ -98,6 +98,9 @@ pub enum NoProgram {
         "the recording has more than {MAX_OPERATIONS} runs and wakeups, too many to be played: record a shorter part, or take one with --from and --to"
     )]
     TooLong,
+    /// Its scheduler is unknown.
+    #[error("a BPF scheduler (sched_ext) had the recorded threads, and what it does is not known")]
+    BpfScheduler,
     /// No thread did anything.
     #[error("no thread of the recording ran")]
     Nothing,
@@ -153,6 +156,9 @@ impl Extractor {
     pub fn finish(self, world: &World, snapshot: Option<&Snapshot>) -> Result<Extracted, NoProgram> {
         if self.losses.is_too_long {
             return Err(NoProgram::TooLong);
+        }
+        if snapshot.and_then(Snapshot::ext_scheduler).is_some_and(|scheduler| scheduler.all_tasks) {
+            return Err(NoProgram::BpfScheduler);
         }
         if self.losses.wakeups == 0 {
             return Err(NoProgram::NoWakeups);

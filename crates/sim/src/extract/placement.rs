@@ -12,6 +12,9 @@ use super::report::Inference;
 use super::thread::Thread;
 use crate::{Cgroup, Class, Deadline, Placement, Quota};
 
+/// `PATH_MAX`.
+const LONGEST_PATH: usize = 4096;
+
 /// The settings of all actors, while they are found.
 pub(super) struct Places<'a> {
     snapshot: Option<&'a Snapshot>,
@@ -107,30 +110,31 @@ impl<'a> Places<'a> {
         })
     }
 
+    /// The nearest group of this path that has a weight, with those above it. Without the controller threads compete in the
+    /// nearest group above that has it.
     fn cgroup(&mut self, path: &str) -> Option<usize> {
         let path = path.trim_end_matches('/');
-        if path.is_empty() {
-            return None;
-        }
         if let Some(known) = self.by_path.get(path) {
             return *known;
         }
-        let above = path.rsplit_once('/').map_or("", |(above, _)| above);
-        let parent = self.cgroup(above);
-        let facts = self.snapshot.and_then(|snapshot| snapshot.cgroup(path));
-        // Without the controller its threads compete in the nearest group above that has it.
-        let index = match facts.and_then(|facts| Some((facts.load_weight()?, facts.limit))) {
-            Some((weight, limit)) => {
-                let quota = limit.map(|limit| Quota {
+        // A kernel gives no longer path.
+        if path.len() > LONGEST_PATH {
+            return None;
+        }
+        let ends = path.char_indices().skip(1).filter(|(_, c)| *c == '/').map(|(at, _)| at).chain([path.len()]);
+        let mut parent = None;
+        for end in ends {
+            let facts = self.snapshot.and_then(|snapshot| snapshot.cgroup(&path[..end]));
+            if let Some((weight, limit)) = facts.and_then(|facts| Some((facts.load_weight()?, facts.limit))) {
+                let quota = limit.filter(|limit| limit.quota_us > 0 && limit.period_us > 0).map(|limit| Quota {
                     runtime: Nanos::from_micros(limit.quota_us),
                     period: Nanos::from_micros(limit.period_us),
                 });
-                Some(self.index_of(path.to_owned(), parent, weight, quota))
+                parent = Some(self.index_of(path[..end].to_owned(), parent, weight, quota));
             }
-            None => parent,
-        };
-        self.by_path.insert(path.to_owned(), index);
-        index
+        }
+        self.by_path.insert(path.to_owned(), parent);
+        parent
     }
 
     fn index_of(&mut self, path: String, parent: Option<usize>, load_weight: u32, quota: Option<Quota>) -> usize {

@@ -42,7 +42,7 @@ fn phases(ops: &[Op]) -> Vec<Phase<'_>> {
 fn names(program: &Program) -> Vec<String> {
     let plain =
         |text: &str| -> String { text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect() };
-    program.actors().map(|(ActorId(index), actor)| format!("{}_{index}", plain(&actor.comm))).collect()
+    program.actors().map(|(ActorId(index), actor)| format!("t_{}_{index}", plain(&actor.comm))).collect()
 }
 
 fn micros(time: Nanos) -> u64 {

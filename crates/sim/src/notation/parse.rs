@@ -49,6 +49,9 @@ fn item(rest: &mut &str, by_label: &BTreeMap<&str, u32>, depth: usize, ops: &mut
     *rest = inside;
     let repeated = list(rest, by_label, depth + 1)?;
     *rest = rest.strip_prefix(')').ok_or_else(|| "a list that is repeated ends with `)`".to_owned())?;
+    if repeated.is_empty() {
+        return Err("a list that is repeated has an operation".to_owned());
+    }
     if repeated.len().saturating_mul(times).saturating_add(ops.len()) > MAX_OPERATIONS {
         return Err(format!("more than {MAX_OPERATIONS} operations"));
     }

@@ -213,7 +213,13 @@ impl<'a> Baseline<'a> {
         if let Some(knob) = engine.without_effect(&changed.program).into_iter().find(|knob| !known.contains(knob)) {
             return Ok(Prediction::Refused(vec![Refusal::NotModelled { knob }]));
         }
-        let replays = self.replay(engine, changed)?;
+        let replays = match self.replay(engine, changed) {
+            Ok(replays) => replays,
+            Err(why) if place == Where::ThisKernel => {
+                return Ok(Prediction::Refused(vec![Refusal::CannotPlay { why: why.to_string() }]));
+            }
+            Err(why) => return Err(why),
+        };
         let turn = turn_of(subject, &changed.program);
         let mut answers = Vec::new();
         let mut refusals = Vec::new();
