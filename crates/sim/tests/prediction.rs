@@ -66,9 +66,9 @@ fn replays_come_near_and_remedies_are_predicted_or_refused() {
     let lines: String = names.into_iter().map(line).collect();
     insta::assert_snapshot!(lines, @"
     drain-rt.6.12.fault: kworker/1:1 (wq_barrier_func) is starved by rtpoll (real-time)
-      wait-per-cpu 1153, replayed 2962: not near
+      wait-per-cpu 1153, replayed 2961: not near
       longest 90.6 ms, replayed 91.5 ms
-      intruder-to-fair: helps, longest 3.07 ms
+      intruder-to-fair: helps, longest 2.17 ms
       victim-above-intruder: helps, longest 3.92 µs
       fair-server: makes no clear difference, longest 90.6 ms
     hog-never-leaves.6.1.fault: kworker/1:0 (vmstat_update on mm_percpu_wq) is starved by rtpoll (real-time)
@@ -83,14 +83,14 @@ fn replays_come_near_and_remedies_are_predicted_or_refused() {
       victim-above-intruder: helps it, and starves others, longest 3.88 µs: kworker/1:1 (rt-starvation, by rtpoll)
       fair-server: not predicted: its work is what interrupts leave to it: what comes while it waits is added, and dropped beyond a limit
     idle-group.6.12.fault: dbserver is starved by cruncher, which has more CPU weight
-      wait-per-cpu 260, replayed 266
-      longest 195 ms, replayed 196 ms
+      wait-per-cpu 260, replayed 269
+      longest 195 ms, replayed 197 ms
       raise-group-weight: helps, wait-per-cpu 1.44
     iouring-rt.6.1.fault: iou-wrk-94 is starved by rtpoll (real-time)
       wait-per-item 3.13 ms, replayed 2.92 ms
-      longest 62.5 ms, replayed 62.1 ms
+      longest 62.5 ms, replayed 62.2 ms
       p99 59.4 ms, replayed 59.8 ms
-      intruder-to-fair: helps, wait-per-item 205 µs
+      intruder-to-fair: helps, wait-per-item 148 µs
     polling-fair-thread.6.12.fault: ksoftirqd/1 is starved by poller, which has more CPU weight
       wait-per-cpu 59, replayed 59
       longest 516 ms, replayed 348 ms: not near
@@ -98,9 +98,9 @@ fn replays_come_near_and_remedies_are_predicted_or_refused() {
       raise-worker: not predicted: its work is what interrupts leave to it: what comes while it waits is added, and dropped beyond a limit
       worker-to-rt: helps it, and starves others, wait-per-cpu 0.00: poller (rt-starvation, by ksoftirqd/1)
     redis-quota.6.1.fault: redis-server is stopped by the CPU limit of /db
-      wait-per-cpu 3.78, replayed 3.79
-      longest 82.0 ms, replayed 81.7 ms
-      raise-limit: helps, wait-per-cpu 1.17
+      wait-per-cpu 3.78, replayed 3.80
+      longest 82.0 ms, replayed 82.5 ms
+      raise-limit: helps, wait-per-cpu 1.22
     rr-equals.6.12.fault: brokerio is delayed by compact (real-time)
       wait-per-item 2.13 ms, replayed 2.03 ms
       longest 75.7 ms, replayed 76.0 ms
@@ -116,7 +116,7 @@ fn replays_come_near_and_remedies_are_predicted_or_refused() {
       move-victim: not predicted: the replay without a change does not give what was recorded: wait for each wakeup or work item 4.01 µs instead of 9.35 ms
       preempt-full: not predicted: the replay without a change does not give what was recorded: wait for each wakeup or work item 4.01 µs instead of 9.35 ms
     deadline-hog.6.12.fault: apisrv is starved by dlvision (deadline)
-      wait-per-item 8.25 ms, replayed 9.80 ms: not near
+      wait-per-item 8.25 ms, replayed 9.82 ms: not near
       longest 28.8 ms, replayed 729 ms: not near
       less-deadline-runtime: not predicted: the runtime of a thread that has no deadline is not played
     ");
