@@ -68,7 +68,7 @@ fn replays_come_near_and_remedies_are_predicted_or_refused() {
     drain-rt.6.12.fault: kworker/1:1 (wq_barrier_func) is starved by rtpoll (real-time)
       wait-per-cpu 1153, replayed 2961: not near
       longest 90.6 ms, replayed 91.5 ms
-      intruder-to-fair: helps, longest 2.17 ms
+      intruder-to-fair: helps, longest 3.03 ms
       victim-above-intruder: helps, longest 3.92 µs
       fair-server: makes no clear difference, longest 90.6 ms
     hog-never-leaves.6.1.fault: kworker/1:0 (vmstat_update on mm_percpu_wq) is starved by rtpoll (real-time)
@@ -88,9 +88,9 @@ fn replays_come_near_and_remedies_are_predicted_or_refused() {
       raise-group-weight: helps, wait-per-cpu 1.44
     iouring-rt.6.1.fault: iou-wrk-94 is starved by rtpoll (real-time)
       wait-per-item 3.13 ms, replayed 2.92 ms
-      longest 62.5 ms, replayed 62.2 ms
+      longest 62.5 ms, replayed 62.1 ms
       p99 59.4 ms, replayed 59.8 ms
-      intruder-to-fair: helps, wait-per-item 148 µs
+      intruder-to-fair: helps, wait-per-item 136 µs
     polling-fair-thread.6.12.fault: ksoftirqd/1 is starved by poller, which has more CPU weight
       wait-per-cpu 59, replayed 59
       longest 516 ms, replayed 348 ms: not near
@@ -100,7 +100,7 @@ fn replays_come_near_and_remedies_are_predicted_or_refused() {
     redis-quota.6.1.fault: redis-server is stopped by the CPU limit of /db
       wait-per-cpu 3.78, replayed 3.80
       longest 82.0 ms, replayed 82.5 ms
-      raise-limit: helps, wait-per-cpu 1.22
+      raise-limit: helps, wait-per-cpu 1.23
     rr-equals.6.12.fault: brokerio is delayed by compact (real-time)
       wait-per-item 2.13 ms, replayed 2.03 ms
       longest 75.7 ms, replayed 76.0 ms
