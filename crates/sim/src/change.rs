@@ -314,6 +314,7 @@ mod tests {
             is_kernel_thread,
             placement: Placement { class, cpus: "0-1".parse().unwrap_or_default(), cgroup, slice: None },
             begins_on: None,
+            is_born: false,
             costs: SwitchCosts::default(),
             ops: Vec::new(),
         };

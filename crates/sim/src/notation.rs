@@ -211,6 +211,7 @@ impl Written {
                     is_kernel_thread: actor.kernel_thread,
                     placement: placement.clone(),
                     begins_on: None,
+                    is_born: false,
                     costs: SwitchCosts::default(),
                     ops: ops.clone(),
                 });

@@ -92,6 +92,9 @@ pub struct Actor {
     /// The CPU on which it was first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begins_on: Option<CpuId>,
+    /// Whether it is created while the program runs: its first sleep lasts until then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_born: bool,
     /// What its operations cost where they switch tasks.
     #[serde(default, skip_serializing_if = "SwitchCosts::are_none")]
     pub costs: SwitchCosts,

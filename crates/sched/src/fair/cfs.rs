@@ -24,6 +24,8 @@ pub struct Tunables {
 pub struct Features {
     /// Half of the credit for a sleep.
     pub gentle_fair_sleepers: bool,
+    /// A new task begins a slice behind.
+    pub start_debit: bool,
     /// Wakeups may preempt.
     pub wakeup_preemption: bool,
     /// The period counts the tasks of the whole CPU, not those of one queue (5.13, 5.10.36).
@@ -80,6 +82,13 @@ pub fn place_entity(vruntime: i64, min_vruntime: i64, is_idle: bool, tunables: &
     let credit = if is_idle { tunables.min_granularity } else { tunables.latency };
     let credit = if tunables.features.gentle_fair_sleepers { credit / 2 } else { credit };
     vruntime.max(min_vruntime - credit)
+}
+
+/// The virtual run time of a new entity: at that of the queue, or a slice of its own (`sched_vslice()`) after it.
+///
+/// `task_fork_fair()` also lets it be at least that of its parent, which differs little while the parent runs.
+pub fn place_new_entity(min_vruntime: i64, vslice: i64, tunables: &Tunables) -> i64 {
+    if tunables.features.start_debit { min_vruntime + vslice } else { min_vruntime }
 }
 
 /// `min_vruntime` of a queue from its current entity and the leftmost of the others: it never goes back.
@@ -140,6 +149,7 @@ mod tests {
         idle_min_granularity: 750_000,
         features: Features {
             gentle_fair_sleepers: true,
+            start_debit: true,
             wakeup_preemption: true,
             alt_period: true,
             base_slice: true,
@@ -177,6 +187,9 @@ mod tests {
         let mut rough = EIGHT_CPUS;
         rough.features.gentle_fair_sleepers = false;
         assert_eq!(place_entity(0, 100_000_000, false, &rough), 76_000_000);
+        assert_eq!(place_new_entity(100_000_000, 12_000_000, &EIGHT_CPUS), 112_000_000, "a new one is behind");
+        rough.features.start_debit = false;
+        assert_eq!(place_new_entity(100_000_000, 12_000_000, &rough), 100_000_000);
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Tunables {
 pub struct Features {
     /// An entity keeps its lag over a sleep.
     pub place_lag: bool,
+    /// A new entity's first slice is half as long.
+    pub place_deadline_initial: bool,
     /// An entity keeps the rest of its deadline over a migration (6.12).
     pub place_rel_deadline: bool,
     /// The running entity keeps the CPU until [`Protection`] ends.
@@ -163,6 +165,13 @@ pub fn place_entity(arrival: &Arrival, avg_vruntime: i64, load: i64, tunables: &
     Placed { vruntime, deadline: vruntime + rest.unwrap_or_else(|| calc_delta_fair(arrival.slice, arrival.weight)) }
 }
 
+/// The deadline of a new entity: the others are, on average, halfway through their slices (`place_entity()` with
+/// ENQUEUE_INITIAL).
+pub fn deadline_of_new(placed: Placed, tunables: &Tunables) -> i64 {
+    let vslice = placed.deadline - placed.vruntime;
+    placed.vruntime + if tunables.features.place_deadline_initial { vslice / 2 } else { vslice }
+}
+
 /// `update_deadline()`: the next deadline of an entity that has used its slice, and so lets others go first.
 pub fn update_deadline(vruntime: i64, deadline: i64, weight: u32, slice: i64) -> Option<i64> {
     (vruntime >= deadline).then(|| vruntime + calc_delta_fair(slice, weight))
@@ -269,6 +278,7 @@ mod tests {
         takes_own_slices: true,
         features: Features {
             place_lag: true,
+            place_deadline_initial: true,
             place_rel_deadline: true,
             run_to_parity: true,
             preempt_short: true,
@@ -322,6 +332,7 @@ mod tests {
             assert!((after - lag).abs() <= 1, "lag {lag}, weight {weight}: {after}");
             assert_eq!(placed.deadline - placed.vruntime, calc_delta_fair(2_800_000, weight));
         }
+        assert_eq!(deadline_of_new(Placed { vruntime: 10, deadline: 110 }, &EIGHT_CPUS), 60);
         let alone = Arrival { weight: 1024, slice: 2_800_000, vlag: 9, rel_deadline: Some(100) };
         assert_eq!(place_entity(&alone, 50, 0, &EIGHT_CPUS), Placed { vruntime: 50, deadline: 150 });
     }

@@ -27,6 +27,11 @@ impl Engine<'_> {
             return actor.cpu;
         }
         match &actor.class {
+            // `select_task_rq_fair()` of a fork looks for the idlest CPU; what the recorded kernel found counts.
+            ClassState::Fair { .. } if actor.is_unborn => match self.program.actor(id).begins_on {
+                Some(_) => actor.cpu,
+                None => self.least_loaded(id),
+            },
             // One that has not left its queue is just put back (`ttwu_runnable()`).
             ClassState::Fair { entity, .. } if self.fair.is_delayed(*entity) => actor.cpu,
             ClassState::Fair { .. } => self.idle_cpu_for(id).unwrap_or(actor.cpu),

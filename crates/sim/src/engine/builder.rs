@@ -65,6 +65,7 @@ impl Script {
             is_kernel_thread: false,
             placement,
             begins_on: None,
+            is_born: false,
             costs,
             ops,
         });

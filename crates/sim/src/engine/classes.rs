@@ -81,7 +81,8 @@ impl Engine<'_> {
                 if !self.fair.is_delayed(entity) {
                     self.fair.set_queue(entity, queue);
                 }
-                self.fair.enqueue_task(entity, Arriving::Awake, self.now)
+                let how = if std::mem::take(&mut actor.is_unborn) { Arriving::Born } else { Arriving::Awake };
+                self.fair.enqueue_task(entity, how, self.now)
             }
             ClassState::Realtime { priority, .. } => {
                 let waiting = RtWaiting { actor: id, priority: *priority };

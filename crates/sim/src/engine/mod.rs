@@ -16,8 +16,7 @@
 //!
 //! Periodic load balancing, choice of a CPU by load or cache, capacities, NUMA, SMT; caches and frequencies: a run is as long
 //! as it was recorded; interrupts and softirqs outside of threads; the time in which the kernel cannot be preempted, or is lazy
-//! about it (PREEMPT_LAZY); priority inheritance; `sched_yield`; forks (every actor exists from the beginning, so START_DEBIT and
-//! PLACE_DEADLINE_INITIAL have nothing to place); BPF schedulers; groups of SCHED_RR and FIFO (CONFIG_RT_GROUP_SCHED); core
+//! about it (PREEMPT_LAZY); priority inheritance; `sched_yield`; BPF schedulers; groups of SCHED_RR and FIFO (CONFIG_RT_GROUP_SCHED); core
 //! scheduling; the slices of 5 ms in which a CPU takes a cgroup's quota; burst.
 
 mod balance;

@@ -67,6 +67,7 @@ fn script(cpus: u32, groups: &[(u32, Option<u64>)], actors: Vec<ActorPlan>) -> S
         let id = script.actor(class, &places.join(","), (group < 3).then_some(group), operations);
         let actor = &mut script.program.actors[id.index()];
         actor.placement.slice = slice.map(us);
+        actor.is_born = id.0 % 2 == 0;
         (actor.costs.wake, actor.costs.sleep) = (us(3), us(4));
     }
     script

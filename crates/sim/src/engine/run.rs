@@ -298,6 +298,7 @@ fn actor_state<'p>(
         doing: Doing::Waits,
         since: 0,
         was_woken: false,
+        is_unborn: actor.is_born,
         cpu,
         is_pinned: places.len() == 1,
         allowed,

@@ -174,6 +174,7 @@ impl Settings<'_> {
     fn cfs(&mut self) -> Result<cfs::Tunables, EngineError> {
         let features = cfs::Features {
             gentle_fair_sleepers: self.feature("GENTLE_FAIR_SLEEPERS"),
+            start_debit: self.feature("START_DEBIT"),
             wakeup_preemption: self.feature("WAKEUP_PREEMPTION"),
             alt_period: self.feature("ALT_PERIOD"),
             base_slice: self.feature("BASE_SLICE"),
@@ -193,6 +194,7 @@ impl Settings<'_> {
     fn eevdf(&mut self, tick: Nanos) -> Result<eevdf::Tunables, EngineError> {
         let features = eevdf::Features {
             place_lag: self.feature("PLACE_LAG"),
+            place_deadline_initial: self.feature("PLACE_DEADLINE_INITIAL"),
             place_rel_deadline: self.feature("PLACE_REL_DEADLINE"),
             run_to_parity: self.feature("RUN_TO_PARITY"),
             preempt_short: self.feature("PREEMPT_SHORT"),

@@ -61,6 +61,8 @@ pub(super) struct ActorState<'p> {
     pub(super) since: u64,
     /// Whether it was woken for its present wait.
     pub(super) was_woken: bool,
+    /// Whether its next wakeup is its birth.
+    pub(super) is_unborn: bool,
     /// Where it runs, waits, or ran last.
     pub(super) cpu: usize,
     /// Where it may run: one bit for each CPU.

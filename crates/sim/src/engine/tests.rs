@@ -246,6 +246,27 @@ fn a_shorter_slice_shortens_the_wait_since_6_12() {
 }
 
 #[test]
+fn a_new_task_waits_its_turn_where_a_sleeper_preempts() {
+    // Every 10 ms a task is created, or wakes up from its only sleep, beside a hog, and computes for 0.1 ms.
+    let waits = |release: &str, is_born: bool| {
+        let mut script = Script::new(1, ms(1_000));
+        script.hog(nice(0));
+        for turn in 1..90 {
+            let ops = vec![Op::SleepUntil(ms(turn * 10) + us(turn * 40)), Op::Run(us(100))];
+            let id = script.actor(nice(0), "0", None, ops);
+            script.program.actors[id.index()].is_born = is_born;
+        }
+        script.play(release).felt.actors[1..].iter().map(|felt| felt.waited).sum::<Nanos>()
+    };
+    for release in ["5.10.223", "6.1.176"] {
+        assert_eq!(waits(release, false), Nanos::ZERO, "{release}: half a latency of credit");
+        assert!(waits(release, true) > ms(180), "{release}: a slice of 3 ms behind (START_DEBIT)");
+    }
+    // Half a slice: the new task's deadline is before that of the hog more often.
+    assert!(waits("6.12.107", true) < waits("6.12.107", false));
+}
+
+#[test]
 fn sched_idle_gives_way_at_once() {
     for release in KERNELS {
         let mut script = Script::new(1, ms(2_000));

@@ -138,6 +138,7 @@ impl Extractor {
         let id = self.thread(world, child)?;
         let start = self.start.unwrap_or(world.start);
         self.threads[id.index()].wake(now, WokenBy::Thread(parent));
+        self.threads[id.index()].is_born = true;
         self.add(id, start, RawOp::Sleep(Sleep::ended_by(start, now, WokenBy::Thread(parent))));
         Some(Deed::Wake(id))
     }
@@ -181,6 +182,7 @@ impl Extractor {
                 is_kernel_thread: thread.is_kernel_thread,
                 placement: places.of(thread),
                 begins_on: thread.seen_first,
+                is_born: thread.is_born,
                 costs: SwitchCosts::default(),
                 ops: operations(thread, start, &tokens, &by_thread),
             });
@@ -333,6 +335,7 @@ impl Sink for Extractor {
         let is_first = thread.ops.is_empty() && thread.has_not_run();
         if wait.kind == WaitKind::New && is_first {
             self.losses.born += 1;
+            self.threads[id.index()].is_born = true;
             let start = self.start.unwrap_or(world.start);
             let sleep = Sleep::ended_by(start, wait.start, WokenBy::Unknown);
             self.add(id, start, RawOp::Sleep(sleep));

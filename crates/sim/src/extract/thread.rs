@@ -20,6 +20,8 @@ pub(super) struct Thread {
     /// The CPUs on which it was seen.
     pub seen_on: CpuSet,
     pub seen_first: Option<CpuId>,
+    /// Whether it was created while recorded.
+    pub is_born: bool,
     /// Its time on each of them.
     had: BTreeMap<CpuId, Nanos>,
     /// What it did, each with when it began.
@@ -166,6 +168,7 @@ impl Thread {
             settings_of: None,
             seen_on: CpuSet::default(),
             seen_first: None,
+            is_born: false,
             had: BTreeMap::new(),
             ops: Vec::new(),
             deeds: Vec::new(),

@@ -46,8 +46,8 @@ mod tests {
         let class = Class::Fair { policy: SchedPolicy::Other, nice: 0 };
         let placement = Placement { class, cpus: "0".parse().unwrap_or_default(), cgroup: None, slice: None };
         let (costs, comm) = (SwitchCosts::default(), "actor".to_owned());
-        let (process, begins_on, is_kernel_thread) = (None, None, false);
-        Actor { tid: Tid(1), process, comm, is_kernel_thread, placement, begins_on, costs, ops: ops.to_vec() }
+        let (process, begins_on, ops) = (None, None, ops.to_vec());
+        Actor { tid: Tid(1), process, comm, is_kernel_thread: false, placement, begins_on, is_born: false, costs, ops }
     }
 
     #[test]

@@ -21,6 +21,8 @@ use crate::Cgroup;
 pub(super) enum Arriving {
     /// It slept (or is a group with its first task).
     Awake,
+    /// It is new.
+    Born,
     /// It waited on another CPU.
     Moved,
 }
@@ -253,12 +255,22 @@ impl FairClass {
         match self.rules {
             FairRules::Cfs(tunables) => {
                 let min_vruntime = self.queue(queue).min_vruntime;
+                let vslice = if how == Arriving::Born { self.sched_vslice(id, &tunables) } else { 0 };
                 let entity = self.entity_mut(id);
-                if how == Arriving::Awake {
-                    entity.vruntime = cfs::place_entity(entity.vruntime, min_vruntime, entity.is_idle, &tunables);
+                let (before, is_idle) = (entity.vruntime, entity.is_idle);
+                entity.vruntime = match how {
+                    Arriving::Awake => cfs::place_entity(before, min_vruntime, is_idle, &tunables),
+                    Arriving::Born => cfs::place_new_entity(min_vruntime, vslice, &tunables),
+                    Arriving::Moved => before,
+                };
+            }
+            FairRules::Eevdf(tunables) => {
+                self.place_entity(id, &tunables);
+                if how == Arriving::Born {
+                    let entity = self.entity_mut(id);
+                    entity.deadline = eevdf::deadline_of_new(entity.placed(), &tunables);
                 }
             }
-            FairRules::Eevdf(tunables) => self.place_entity(id, &tunables),
         }
         let is_curr = self.queue(queue).curr == Some(id);
         let (point, weight) = (self.entity(id).point(), self.entity(id).weight);

@@ -1,6 +1,6 @@
 //! Who takes the CPU from the running task of the fair class: a woken one, or the tick.
 
-use unstarve_sched::fair::{cfs, eevdf};
+use unstarve_sched::fair::{calc_delta_fair, cfs, eevdf};
 
 use super::super::FairRules;
 use super::{EntityId, FairClass};
@@ -196,6 +196,23 @@ impl FairClass {
         });
         let is_idle_beside_others = entity.is_idle && self.has_others_than_idle(entity.queue);
         cfs::sched_slice(nr_running, levels, is_idle_beside_others, tunables)
+    }
+
+    /// `sched_vslice()` of an entity that is not queued yet.
+    pub(super) fn sched_vslice(&self, id: EntityId, tunables: &cfs::Tunables) -> i64 {
+        let entity = self.entity(id);
+        let queue = self.queue(entity.queue);
+        let nr_running = match tunables.features.alt_period {
+            true => self.root(queue.cpu).h_nr_runnable,
+            false => queue.nr_running,
+        };
+        let levels = std::iter::successors(Some(id), |id| self.parent(*id)).map(|id| {
+            let entity = self.entity(id);
+            let others = self.queue(entity.queue).load;
+            let own = if entity.on_rq { 0 } else { u64::from(entity.weight) };
+            cfs::Level { weight: entity.weight, load: others + own }
+        });
+        calc_delta_fair(cfs::sched_slice(nr_running + 1, levels, false, tunables), entity.weight)
     }
 
     fn has_others_than_idle(&self, queue: super::QueueId) -> bool {
