@@ -18,7 +18,7 @@ impl Program {
             let shift = Nanos(scattered(seed, index) % LARGEST_SHIFT);
             for op in &mut actor.ops {
                 if let Op::SleepUntil(time) = op {
-                    *time = *time + shift;
+                    *time += shift;
                 }
             }
         }

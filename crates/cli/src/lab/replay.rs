@@ -106,11 +106,9 @@ impl fmt::Display for Answer<'_> {
             outcome.wall_seconds
         )?;
         writeln!(f, "recorded → replayed (difference)\n")?;
-        writeln!(
-            f,
-            "{:<16} {:>7}  {:<29} {:<29} {:<29} {:<29} {}",
-            "thread", "tid", "wait per item", "longest", "p99", "CPU", "switches"
-        )?;
+        let [thread, tid, wait, longest, p99, ran, switches] =
+            ["thread", "tid", "wait per item", "longest", "p99", "CPU", "switches"];
+        writeln!(f, "{thread:<16} {tid:>7}  {wait:<29} {longest:<29} {p99:<29} {ran:<29} {switches}")?;
         let rows = self.nearness.actors.iter().map(|actor| (actor.comm.as_str(), actor.tid.to_string(), &actor.pairs));
         for (comm, tid, pairs) in rows.chain([("all", String::new(), &self.nearness.all)]) {
             let times = [pairs.wait_per_item, pairs.longest, pairs.p99, pairs.ran].map(|pair| shown(pair, time));

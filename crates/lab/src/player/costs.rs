@@ -164,7 +164,15 @@ mod tests {
             Shown { preemptions: 100, ran: Nanos(ROUNDS * ROUND / 4 + 2_000), ..Shown::default() },
         ];
         let costs = measure(&played, &shown).expect("measured");
-        let expected = Costs { before_wake: 12, before_block: 6, before_sleep: 8, wake: 30, unseen_when_preempted: 20 };
+        let expected = Costs {
+            before_wake: 12,
+            before_block: 6,
+            before_sleep: 8,
+            wake: 30,
+            unseen_when_preempted: 20,
+            unseen_when_timed: -3,
+            unseen_when_woken: 8,
+        };
         assert_eq!(costs, expected);
     }
 

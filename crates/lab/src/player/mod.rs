@@ -243,7 +243,8 @@ mod tests {
     #[test]
     fn what_cannot_be_played_is_refused_with_words() {
         let one = || vec![("a", vec![Op::Run(Nanos(1))])];
-        let many = program(1, &one().repeat(10_000));
+        let of = |actors: usize| (0..actors).flat_map(|_| one()).collect::<Vec<_>>();
+        let many = program(1, &of(10_000));
         assert_eq!(text(play(&many, &costs())), "10000 threads: at most 1000 can be played");
         let mut elsewhere = program(1, &one());
         elsewhere.actors[0].placement.cpus = [CpuId(4_000)].into_iter().collect();

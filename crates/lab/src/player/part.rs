@@ -67,8 +67,9 @@ pub(super) struct Progress {
     pub(super) finished: AtomicU64,
 }
 
-/// CPU time accounted since a wake is as long as the time since, but for this.
-const ACCOUNTED_NEAR: u64 = 2_000;
+/// CPU time accounted since a wake is as long as the time since, but for what comes between the waker's look at the clock and the
+/// kernel's.
+const ACCOUNTED_NEAR: u64 = 5_000;
 
 /// A thread at work.
 struct Performer<'a> {
