@@ -1,10 +1,11 @@
 //! What the facts prove: one table, by what kind of trouble it is and what had the CPU.
 
+use unstarve_diagnose::only_watches;
 use unstarve_diagnose::report::{
     Culprit, Evidence, EvidenceSource, Finding, FindingId, Instance, PricePaid, Remedy, Report, SCHEMA, Severity,
     TraceSummary, Verdict, Victim, VictimKind, Waits, Work,
 };
-use unstarve_model::{Nanos, Policy};
+use unstarve_model::{Nanos, Policy, Tid};
 use unstarve_sched::{KernelThread, Rule};
 
 use crate::case::{Case, Held, InTheWay};
@@ -250,6 +251,14 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         && !matches!(in_way, InTheWay::Proved(_) | InTheWay::Spins(_))
     {
         in_way = case.named(&holder.thread, &stuck.last);
+    }
+    // A recorder's thread that one look finds in its own code is there for a moment; what it records is there for longer.
+    if let InTheWay::Proved(held) = &in_way
+        && held.looks == 1
+        && held.in_user_code == Some(true)
+        && only_watches(None, Tid(held.thread.pid.unwrap_or_default()), held.thread.comm.as_str().into())
+    {
+        in_way = InTheWay::Unknown;
     }
     // A pool's own worker at work is not what keeps the pool's other workers from running: the work item is.
     if let (Sign::PoolStuck, InTheWay::Proved(held)) = (stuck.sign, &in_way) {

@@ -89,7 +89,7 @@ impl Thread {
 pub(crate) enum Sign {
     /// `BUG: workqueue lockup`: a pool has work and starts none.
     PoolStuck,
-    /// `kthread starved for N jiffies` of a runnable thread of RCU.
+    /// `kthread starved for N jiffies` of a runnable thread of RCU; `rcuc=N jiffies(starved)`.
     RcuThreadStarved,
     /// The same of one that sleeps: its timer was late.
     RcuTimerLate,

@@ -76,6 +76,8 @@ struct Stall {
     flavor: String,
     cpus: Vec<u32>,
     idle: Vec<u32>,
+    /// CPUs whose `rcuc` thread did not run, for how many jiffies, and where it says so.
+    rcuc_starved: Vec<(u32, u64, Spot)>,
     interrupts: Option<InterruptShare>,
     jiffies: Option<u64>,
     spot: Spot,
@@ -246,6 +248,7 @@ impl KernelLog {
                     flavor,
                     cpus,
                     idle: Vec::new(),
+                    rcuc_starved: Vec::new(),
                     interrupts: None,
                     jiffies,
                     spot: line.spot.clone(),
@@ -255,10 +258,11 @@ impl KernelLog {
                     self.tick(jiffies, line, facts);
                 }
             }
-            Message::RcuCpu { cpu, idle } => {
+            Message::RcuCpu { cpu, idle, rcuc_starved } => {
                 if let Some(stall) = &mut self.stall {
                     stall.cpus.push(cpu);
                     stall.idle.extend(idle.then_some(cpu));
+                    stall.rcuc_starved.extend(rcuc_starved.map(|jiffies| (cpu, jiffies, line.spot.clone())));
                 }
             }
             Message::RcuLength { jiffies, detector } => {
@@ -336,6 +340,12 @@ impl KernelLog {
         cpus.sort_unstable();
         cpus.dedup();
         self.ask(&cpus, stall.at.line);
+        // Such a CPU lets RCU go on, with PREEMPT_RT or `rcutree.use_softirq=0`, once its thread runs.
+        for (cpu, jiffies, spot) in stall.rcuc_starved {
+            let who = rcu_thread(&format!("rcuc/{cpu}"));
+            let lasted = Lasted::Jiffies(jiffies);
+            facts.stuck(Stuck::new(Sign::RcuThreadStarved, who, vec![cpu], lasted, spot, stall.at));
+        }
         let who = rcu_thread(&stall.flavor);
         let report = |cpus: Vec<u32>| {
             let is_quiescent = !cpus.is_empty() && cpus.iter().all(|cpu| stall.idle.contains(cpu));
