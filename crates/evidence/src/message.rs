@@ -25,7 +25,7 @@ pub enum Message {
     StalledWorkers,
     SlowWork { function: String, limit: Nanos },
     RcuStall { flavor: String, cpus: Vec<u32>, itself: bool, jiffies: Option<u64> },
-    RcuCpu { cpu: u32, idle: bool, rcuc_starved: Option<u64> },
+    RcuCpu { cpu: u32, ticks: Option<u64>, idle: bool, rcuc_starved: Option<u64> },
     RcuLength { jiffies: u64, detector: Option<u32> },
     RcuAllSeen,
     RcuCpuTime { hard_interrupts: u64, softirqs: u64, all: u64 },
@@ -162,11 +162,12 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &[],
-        pattern: r"^\s*(?:rcu:)?\s*(?<cpu>\d+)(?:-[^:\s]{3,4})?:? \((?:\d+ ticks this GP|\d+ GPs behind)\)(?: idle=\w+/(?<nesting>\w+)/(?<nmi>\w+))?(?:.* rcuc=(?<rcuc>\d+) jiffies\(starved\))?",
+        pattern: r"^\s*(?:rcu:)?\s*(?<cpu>\d+)(?:-[^:\s]{3,4})?:? \((?:(?<ticks>\d+) ticks this GP|\d+ GPs behind)\)(?: idle=\w+/(?<nesting>\w+)/(?<nmi>\w+))?(?:.* rcuc=(?<rcuc>\d+) jiffies\(starved\))?",
         make: |found| {
             let is_zero = |name| found.name(name).is_some_and(|value| matches!(value.as_str(), "0" | "0x0"));
             let idle = is_zero("nesting") && is_zero("nmi");
-            Some(Message::RcuCpu { cpu: cpu(found, "cpu")?, idle, rcuc_starved: number(found, "rcuc") })
+            let [ticks, rcuc_starved] = ["ticks", "rcuc"].map(|name| number(found, name));
+            Some(Message::RcuCpu { cpu: cpu(found, "cpu")?, ticks, idle, rcuc_starved })
         },
     },
     Row {
