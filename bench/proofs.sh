@@ -52,7 +52,7 @@ if [ "$2" != --all ]; then
 fi
 failed=0
 # One CPU first: those guests are the quickest.
-for scenario in kubepods kubepods-unwritten nfsd oplog-ext4 oplog-xfs granularity-stream spike granularity-compile; do
+for scenario in kubepods kubepods-unwritten nfsd oplog-ext4 oplog-xfs granularity-stream spike granularity-compile reactor reactor-heavy; do
     for kernel in 6.1 6.12 5.10 7; do
         prove "$scenario" "$kernel" 3 || failed=1
     done

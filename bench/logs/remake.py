@@ -3,12 +3,12 @@
 
     bench/logs/remake.py UNSTARVE WORK_DIRECTORY [LOG…]
 
-LOGs are names from cases.tsv, by default all. Results of guests stay in WORK_DIRECTORY and are used again. What each
-guest's own recording (trace.dat) says about the victim becomes the last column of labels.tsv. Kernels named
-`…-wq` are built by kernel.sh; see docs/evidence-logs.md.
+LOGs are names from cases.tsv, by default all. Results of guests stay in WORK_DIRECTORY and are used again. Each guest's own
+recording (trace.dat) is stored beside its logs, and labels.tsv has from it who waited where and for whom. Where a guest brings
+no result, the log and label that are there stay. Needs trace-cmd and zstd. Kernels named `…-wq` are built by kernel.sh; see
+docs/evidence-logs.md.
 """
 import csv
-import fnmatch
 import json
 import os
 import pathlib
@@ -16,12 +16,16 @@ import shutil
 import subprocess
 import sys
 
+from recording import Recording, seconds
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SCENARIOS = ROOT / "crates/lab/scenarios/logs"
 LOGS = ROOT / "testdata/logs"
+RECORDINGS = LOGS / "recordings"
 LABELS = LOGS / "labels.tsv"
-COLUMNS = ["file", "state", "victim", "cpu", "lasted_s", "culprit", "kernel", "truth"]
+COLUMNS = ["file", "state", "victim", "cpu", "lasted_s", "culprit", "kernel", "recording"]
+COLUMNS += ["recorded_victim", "recorded_cpu", "recorded_s", "recorded_culprit", "blocked", "blocked_s", "truth"]
 # Larger logs are stored compressed.
 PLAIN_BYTES = 48 << 10
 
@@ -69,25 +73,45 @@ def part(text, name):
     return "".join(found)
 
 
-def recorded(unstarve, out, case):
-    """The longest wait of the victim in the guest's recording, as text; the victim's name; its occupant's thread id."""
-    if case["recorded"] == "-":
-        return "", "-", "-"
-    command = [unstarve, "explain", str(out / "trace.dat"), "--json", "--fail-on", "never", "--task", case["recorded"]]
-    report = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    waits = [w for w in report["worst_waits"] if fnmatch.fnmatch(w["comm"], case["recorded"])]
-    if not waits:
-        return "", "-", "-"
-    worst = max(waits, key=lambda wait: wait["end_ns"] - wait["start_ns"])
-    blame = max(worst["blame"], key=lambda share: share["ns"])
-    tid = ",".join(str(tid) for tid in blame["tids"])
-    seconds = (worst["end_ns"] - worst["start_ns"]) / 1e9
-    return (
-        f"recording: {worst['comm']}[{worst['tid']}] waited {seconds:.2f} s on CPU {worst['cpu']}, "
-        f"{blame['ns'] / 1e9:.2f} s of it for {blame['comm']}[{tid}]",
-        worst["comm"],
-        tid,
-    )
+def recorded(out, case):
+    """What the guest's recording says of the case's thread: columns of labels.tsv, and names for {…} in cases.tsv."""
+    recording = Recording(out / "trace.dat")
+    *blocked, pattern = case["recorded"].split()
+    running = case["state"] == "running"
+    span = recording.ran_most(pattern) if running else recording.longest(recording.waits, pattern)
+    if span is None:
+        raise LookupError(f"no thread of the recording is {pattern}")
+    thread = recording.thread(span)
+    beside = thread if running else recording.occupant(span)
+    columns = {
+        "recorded_victim": "-" if running else f"{thread.tid}/{thread.comm}",
+        "recorded_cpu": str(span.cpu),
+        "recorded_s": f"{seconds(span):.3f}",
+        "recorded_culprit": f"{beside.tid}/{beside.comm}",
+        "blocked": "-",
+        "blocked_s": "-",
+    }
+    names = {"victim": thread.comm, "cpu": span.cpu, "culprit": columns["recorded_culprit"]}
+    if blocked:
+        sleep = recording.longest(recording.sleeps, blocked[0])
+        if sleep is None:
+            raise LookupError(f"no {blocked[0]} of the recording sleeps")
+        sleeper = recording.thread(sleep)
+        columns |= {"blocked": f"{sleeper.tid}/{sleeper.comm}", "blocked_s": f"{seconds(sleep):.3f}"}
+        names["victim"] = sleeper.comm
+    lasted = columns["blocked_s"] if blocked else columns["recorded_s"]
+    if case["lasted_s"] != "-" and float(case["lasted_s"]) > float(lasted):
+        raise LookupError(f"the log proves {case['lasted_s']} s, the recording {lasted} s")
+    return columns, names
+
+
+def store_recording(out, case):
+    """Its name below testdata/logs/recordings. All logs of a guest have the same."""
+    name = ".".join([case["scenario"], case["kernel"], *case["flags"].replace("--", "").split(), "dat.zst"])
+    RECORDINGS.mkdir(exist_ok=True)
+    trim = [sys.executable, ROOT / "tools/trim_trace.py", out / "trace.dat", RECORDINGS / name]
+    subprocess.run(trim, check=True, stdout=subprocess.DEVNULL)
+    return name
 
 
 def store(name, text):
@@ -115,13 +139,16 @@ def make(unstarve, work, case):
     if case["needs"] not in text:
         print(f"{case['log']}: the guest's log does not say `{case['needs']}`", file=sys.stderr)
         return None
-    truth, comm, tid = recorded(unstarve, out, case)
-    victim = case["victim"].replace("{comm}", comm)
-    culprit = case["culprit"].replace("{tid}", tid)
-    release = json.loads((out / "outcome.json").read_text())["kernel_release"]
-    truth = "; ".join(said for said in (truth, case["scenario_truth"]) if said and said != "-")
-    values = [store(case["log"], text), case["state"], victim, case["cpu"], case["lasted_s"], culprit, release]
-    return dict(zip(COLUMNS, [*values, truth]))
+    try:
+        columns, names = recorded(out, case)
+    except LookupError as missing:
+        print(f"{case['log']}: {missing}", file=sys.stderr)
+        return None
+    columns |= {column: case[column].format(**names) for column in ("victim", "cpu", "culprit")}
+    columns |= {column: case[column] for column in ("state", "lasted_s")}
+    columns["truth"] = case["scenario_truth"].format(**names)
+    columns["kernel"] = json.loads((out / "outcome.json").read_text())["kernel_release"]
+    return {"file": store(case["log"], text), "recording": store_recording(out, case), **columns}
 
 
 def main():
@@ -138,13 +165,14 @@ def main():
         if wanted and case["log"] not in wanted:
             continue
         label = make(unstarve, work, case)
-        failed += label is None
+        if label is None:
+            failed += 1
+            continue
         for name in (case["log"], f"{case['log']}.zst"):
             labels.pop(name, None)
-        if label:
-            labels[label["file"]] = label
+        labels[label["file"]] = label
         with open(LABELS, "w", newline="") as file:
-            rows = csv.DictWriter(file, COLUMNS, delimiter="\t", lineterminator="\n")
+            rows = csv.DictWriter(file, COLUMNS, restval="-", delimiter="\t", lineterminator="\n")
             rows.writeheader()
             rows.writerows(labels[name] for name in sorted(labels))
     return 1 if failed else 0

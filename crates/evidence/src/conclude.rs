@@ -1,10 +1,11 @@
 //! What the facts prove: one table, by what kind of trouble it is and what had the CPU.
 
+use unstarve_diagnose::only_watches;
 use unstarve_diagnose::report::{
     Culprit, Evidence, EvidenceSource, Finding, FindingId, Instance, PricePaid, Remedy, Report, SCHEMA, Severity,
     TraceSummary, Verdict, Victim, VictimKind, Waits, Work,
 };
-use unstarve_model::{Nanos, Policy};
+use unstarve_model::{Nanos, Policy, Tid};
 use unstarve_sched::{KernelThread, Rule};
 
 use crate::case::{Case, Held, InTheWay};
@@ -197,6 +198,16 @@ impl Judged<'_> {
         }
     }
 
+    /// Who waits: where RCU's softirq does not run, the thread that runs it.
+    pub fn who(&self) -> Waiting {
+        match (self.trouble, self.stuck.sign, self.cpu) {
+            (Trouble::Starved, Sign::RcuStall, Some(cpu)) => {
+                Waiting::Thread(Thread { comm: format!("ksoftirqd/{cpu}"), pid: None })
+            }
+            _ => self.stuck.who.clone(),
+        }
+    }
+
     /// The CPUs of all.
     pub fn cpus(&self) -> Vec<u32> {
         let all = std::iter::once(self.stuck).chain(self.also.iter().copied());
@@ -251,6 +262,14 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
     {
         in_way = case.named(&holder.thread, &stuck.last);
     }
+    // A recorder's thread that one look finds in its own code is there for a moment; what it records is there for longer.
+    if let InTheWay::Proved(held) = &in_way
+        && held.looks == 1
+        && held.in_user_code == Some(true)
+        && only_watches(None, Tid(held.thread.pid.unwrap_or_default()), held.thread.comm.as_str().into())
+    {
+        in_way = InTheWay::Unknown;
+    }
     // A pool's own worker at work is not what keeps the pool's other workers from running: the work item is.
     if let (Sign::PoolStuck, InTheWay::Proved(held)) = (stuck.sign, &in_way) {
         let own = stuck.in_flight.iter().any(|(pid, _)| held.thread.pid == Some(*pid));
@@ -266,6 +285,10 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
     let is_user = matches!(&in_way, InTheWay::Proved(held) if held.in_user_code == Some(true));
     if stuck.sign == Sign::SoftLockup && is_user {
         trouble = Trouble::UserHeld;
+    }
+    // Ticks that find user code are what RCU waits for. It does not learn of them where its softirq is left to a thread that does not run.
+    if stuck.sign == Sign::RcuStall && stuck.has_ticks && is_user {
+        trouble = Trouble::Starved;
     }
     if stuck.is_quiescent && !matches!(in_way, InTheWay::Proved(_) | InTheWay::Spins(_)) {
         trouble = Trouble::TimerLate;
@@ -605,7 +628,7 @@ fn culprit(held: &Held, rule: Rule, ns: u64) -> Culprit {
 fn victim(judged: &Judged<'_>) -> Victim {
     let work = judged.stuck.works.first().map(|function| Work { function: function.clone(), workqueue: None });
     let named = |comm: String, kind| Victim { kind, comm, tasks: 1, ..Victim::default() };
-    match &judged.stuck.who {
+    match &judged.who() {
         Waiting::BoundPool { cpu, high } => {
             let suffix = if *high { ":H" } else { "" };
             Victim {

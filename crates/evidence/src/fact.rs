@@ -89,7 +89,7 @@ impl Thread {
 pub(crate) enum Sign {
     /// `BUG: workqueue lockup`: a pool has work and starts none.
     PoolStuck,
-    /// `kthread starved for N jiffies` of a runnable thread of RCU.
+    /// `kthread starved for N jiffies` of a runnable thread of RCU; `rcuc=N jiffies(starved)`.
     RcuThreadStarved,
     /// The same of one that sleeps: its timer was late.
     RcuTimerLate,
@@ -182,6 +182,8 @@ pub(crate) struct Stuck {
     pub(crate) interrupts: Option<InterruptShare>,
     /// RCU waits for a CPU that was idle or in user code.
     pub(crate) is_quiescent: bool,
+    /// The CPUs that RCU waits for had their timer interrupts for most of the time.
+    pub(crate) has_ticks: bool,
     /// A name beside: the BPF scheduler, the device.
     pub(crate) detail: Option<String>,
     /// The first line about it, and the last.
@@ -334,6 +336,7 @@ impl Stuck {
             runnable: None,
             interrupts: None,
             is_quiescent: false,
+            has_ticks: false,
             detail: None,
             first: spot.clone(),
             last: spot,

@@ -76,6 +76,10 @@ struct Stall {
     flavor: String,
     cpus: Vec<u32>,
     idle: Vec<u32>,
+    /// How many ticks a CPU has had meanwhile.
+    ticks: Vec<(u32, u64)>,
+    /// CPUs whose `rcuc` thread did not run, for how many jiffies, and where it says so.
+    rcuc_starved: Vec<(u32, u64, Spot)>,
     interrupts: Option<InterruptShare>,
     jiffies: Option<u64>,
     spot: Spot,
@@ -246,6 +250,8 @@ impl KernelLog {
                     flavor,
                     cpus,
                     idle: Vec::new(),
+                    ticks: Vec::new(),
+                    rcuc_starved: Vec::new(),
                     interrupts: None,
                     jiffies,
                     spot: line.spot.clone(),
@@ -255,10 +261,12 @@ impl KernelLog {
                     self.tick(jiffies, line, facts);
                 }
             }
-            Message::RcuCpu { cpu, idle } => {
+            Message::RcuCpu { cpu, ticks, idle, rcuc_starved } => {
                 if let Some(stall) = &mut self.stall {
                     stall.cpus.push(cpu);
                     stall.idle.extend(idle.then_some(cpu));
+                    stall.ticks.extend(ticks.map(|ticks| (cpu, ticks)));
+                    stall.rcuc_starved.extend(rcuc_starved.map(|jiffies| (cpu, jiffies, line.spot.clone())));
                 }
             }
             Message::RcuLength { jiffies, detector } => {
@@ -336,11 +344,20 @@ impl KernelLog {
         cpus.sort_unstable();
         cpus.dedup();
         self.ask(&cpus, stall.at.line);
+        // Such a CPU lets RCU go on, with PREEMPT_RT or `rcutree.use_softirq=0`, once its thread runs.
+        for (cpu, jiffies, spot) in stall.rcuc_starved {
+            let who = rcu_thread(&format!("rcuc/{cpu}"));
+            let lasted = Lasted::Jiffies(jiffies);
+            facts.stuck(Stuck::new(Sign::RcuThreadStarved, who, vec![cpu], lasted, spot, stall.at));
+        }
         let who = rcu_thread(&stall.flavor);
         let report = |cpus: Vec<u32>| {
             let is_quiescent = !cpus.is_empty() && cpus.iter().all(|cpu| stall.idle.contains(cpu));
+            let most = stall.jiffies.map(|jiffies| jiffies / 2);
+            let had_most = |cpu: &u32| stall.ticks.iter().any(|(of, ticks)| of == cpu && Some(*ticks) >= most);
+            let has_ticks = most.is_some() && !cpus.is_empty() && cpus.iter().all(had_most);
             let report = Stuck::new(Sign::RcuStall, who.clone(), cpus, lasted, stall.spot.clone(), stall.at);
-            Stuck { interrupts: stall.interrupts.clone(), is_quiescent, ..report }
+            Stuck { interrupts: stall.interrupts.clone(), is_quiescent, has_ticks, ..report }
         };
         // Each CPU has a backtrace of its own. On hundreds at once it is the machine.
         match cpus.len() {

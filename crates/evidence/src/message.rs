@@ -25,7 +25,7 @@ pub enum Message {
     StalledWorkers,
     SlowWork { function: String, limit: Nanos },
     RcuStall { flavor: String, cpus: Vec<u32>, itself: bool, jiffies: Option<u64> },
-    RcuCpu { cpu: u32, idle: bool },
+    RcuCpu { cpu: u32, ticks: Option<u64>, idle: bool, rcuc_starved: Option<u64> },
     RcuLength { jiffies: u64, detector: Option<u32> },
     RcuAllSeen,
     RcuCpuTime { hard_interrupts: u64, softirqs: u64, all: u64 },
@@ -162,10 +162,12 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &[],
-        pattern: r"^\s*(?:rcu:)?\s*(?<cpu>\d+)(?:-[^:\s]{3,4})?:? \((?:\d+ ticks this GP|\d+ GPs behind)\)(?: idle=\w+/(?<nesting>\w+)/(?<nmi>\w+))?",
+        pattern: r"^\s*(?:rcu:)?\s*(?<cpu>\d+)(?:-[^:\s]{3,4})?:? \((?:(?<ticks>\d+) ticks this GP|\d+ GPs behind)\)(?: idle=\w+/(?<nesting>\w+)/(?<nmi>\w+))?(?:.* rcuc=(?<rcuc>\d+) jiffies\(starved\))?",
         make: |found| {
             let is_zero = |name| found.name(name).is_some_and(|value| matches!(value.as_str(), "0" | "0x0"));
-            Some(Message::RcuCpu { cpu: cpu(found, "cpu")?, idle: is_zero("nesting") && is_zero("nmi") })
+            let idle = is_zero("nesting") && is_zero("nmi");
+            let [ticks, rcuc_starved] = ["ticks", "rcuc"].map(|name| number(found, name));
+            Some(Message::RcuCpu { cpu: cpu(found, "cpu")?, ticks, idle, rcuc_starved })
         },
     },
     Row {
@@ -594,6 +596,7 @@ mod tests {
             "INFO: rcu_sched self-detected stall on CPU { 2}  (t=2100 jiffies g=10 c=9 q=1)",
             "rcu: \t3-...!: (0 ticks this GP) idle=7a8/0/0x0 softirq=1/1 fqs=2  (false positive?)",
             "rcu: \t12-....: (5249 ticks this GP) idle=2d6/1/0x4000000000000000 softirq=9/9 fqs=1",
+            "rcu: \t1-....: (1 GPs behind) idle=26b4/1/0x4000000000000000 softirq=0/0 fqs=411 rcuc=1001 jiffies(starved)",
             "\t1-...: (4 GPs behind) idle=aec/0/0 softirq=2209/2209 fqs=0",
             "rcu: \t(detected by 0, t=5252 jiffies, g=5, q=7 ncpus=4)",
             "rcu: rcu_preempt kthread starved for 5252 jiffies! g5 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x0 ->cpu=1",

@@ -27,6 +27,9 @@ const MAX_QUOTED: usize = 160;
 /// The lengths of lines that a mailer wrapped at a word, with the marks of quotes.
 const WRAPPED: std::ops::RangeInclusive<usize> = 40..=96;
 
+/// No mailer wraps at less.
+const NARROWEST: usize = 60;
+
 /// Why a text cannot be read.
 #[derive(Debug, Error)]
 #[error("{file}, after line {line}: {source}")]
@@ -331,8 +334,15 @@ impl Pending {
             // A prompt, and what was typed there.
             && !next.text.trim_start().starts_with(['$', '#'])
             && self.joined < MAX_CONTINUED
-            && WRAPPED.contains(&self.length)
+            && (WRAPPED.contains(&self.length) || self.value_did_not_fit(next))
             && (self.columns.has_columns || self.joined == 0 && begins_message(&self.columns.text))
+    }
+
+    /// Whether a short line is a name or mark before a word so long that a mailer put it on a line of its own: a function after `RIP:`,
+    /// or after a stack's `?`.
+    fn value_did_not_fit(&self, next: &Columns) -> bool {
+        let word = next.text.split(' ').next().unwrap_or_default();
+        self.columns.text.ends_with([':', '?']) && self.length + 1 + word.len() > NARROWEST
     }
 }
 

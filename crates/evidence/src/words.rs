@@ -52,7 +52,7 @@ pub fn bound_to(list: &[u32]) -> String {
 
 /// The victim, and whether it is one.
 fn victim(judged: &Judged<'_>) -> (String, bool) {
-    match &judged.stuck.who {
+    match &judged.who() {
         Waiting::BoundPool { high, .. } => {
             let kind = if *high { "high-priority kworkers" } else { "kworkers" };
             (format!("{kind} of {}", cpus(&judged.cpus())), false)

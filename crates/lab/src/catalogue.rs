@@ -13,7 +13,7 @@ macro_rules! shipped {
 
 shipped! {
     "randio" "spike" "oplog-ext4" "oplog-xfs" "kubepods" "kubepods-unwritten" "nfsd" "knfsd" "granularity-compile"
-    "granularity-stream" "reactor"
+    "granularity-stream" "reactor" "reactor-heavy"
 }
 
 /// The names of the shipped scenarios, in the order of the published cases.

@@ -1,0 +1,3 @@
+// busy_filter.bpf.c with preemption off.
+#define UNPREEMPTED
+#include "busy_filter.bpf.c"
