@@ -8,7 +8,7 @@ use unstarve_model::{Nanos, Policy};
 use unstarve_sched::{KernelThread, Rule};
 
 use crate::case::{Case, Held, InTheWay};
-use crate::fact::{Facts, Lasted, Sign, Spot, Stuck, Thread, Waiting};
+use crate::fact::{Facts, InterruptShare, Lasted, Sign, Spot, Stuck, Thread, Waiting};
 use crate::scan::Source;
 use crate::{next, words};
 
@@ -22,7 +22,7 @@ pub struct Kind {
 }
 
 /// Findings of evidence beside those of recordings.
-pub const KINDS: [Kind; 4] = [
+pub const KINDS: [Kind; 6] = [
     Kind { id: "kernel-holds-cpu", title: "kernel code keeps a CPU, and everything bound to it waits" },
     Kind {
         id: "blocked-task",
@@ -30,6 +30,8 @@ pub const KINDS: [Kind; 4] = [
     },
     Kind { id: "sched-ext-stall", title: "a BPF scheduler did not run a thread that could run" },
     Kind { id: "late-device", title: "a device or a server did not answer in time" },
+    Kind { id: "reported-hang", title: "the kernel reports a hang, and the text does not say of what" },
+    Kind { id: "other-trouble", title: "memory, errors of devices, heat: trouble that is none of the scheduler's" },
 ];
 
 /// The kind of trouble that a report is about.
@@ -65,6 +67,10 @@ pub enum Trouble {
     LateWakeup,
     /// A cgroup used up its limit.
     GroupLimit,
+    /// A hang that the text says no more about.
+    Hang,
+    /// Trouble that is none of the scheduler's.
+    Remark,
 }
 
 impl Trouble {
@@ -88,6 +94,8 @@ impl Trouble {
             Sign::DeviceLate => Trouble::Device,
             Sign::LateWakeup => Trouble::LateWakeup,
             Sign::GroupThrottled => Trouble::GroupLimit,
+            Sign::Hang => Trouble::Hang,
+            Sign::Remark => Trouble::Remark,
         }
     }
 }
@@ -170,6 +178,8 @@ pub fn decide(trouble: Trouble, way: Way) -> Cell {
         (Trouble::LateWakeup, Sure(_) | Once(_)) => cell("kernel-holds-cpu", Warning, 0.6, Rule::NotPreempted),
         (Trouble::LateWakeup, _) => cell("long-wait", Warning, 0.5, Rule::Unknown),
         (Trouble::GroupLimit, _) => cell("throttled", Warning, 0.6, Rule::Throttled),
+        (Trouble::Hang, _) => cell("reported-hang", Warning, 0.6, Rule::Unknown),
+        (Trouble::Remark, _) => cell("other-trouble", Info, 0.5, Rule::Unknown),
     }
 }
 
@@ -184,6 +194,8 @@ pub struct Judged<'a> {
     pub cpu: Option<u32>,
     pub lasted: Option<Nanos>,
     pub is_jiffies: Option<u64>,
+    /// The interrupts that took the CPU.
+    pub interrupts: Option<InterruptShare>,
     /// Threads that are blocked behind it.
     pub blocked: Vec<&'a Stuck>,
 }
@@ -232,6 +244,10 @@ pub fn judge<'a>(case: &Case<'_>, facts: &'a Facts) -> Vec<Judged<'a>> {
     share_cause(&mut judged);
     fold_cpus(&mut judged);
     fold_blocked(&mut judged);
+    // A line that says no more than that something hangs adds nothing to one that does.
+    if judged.iter().any(|one| one.trouble != Trouble::Hang && one.cell.severity > Severity::Info) {
+        judged.retain(|one| one.trouble != Trouble::Hang);
+    }
     judged.sort_by(|one, other| {
         let key = |judged: &Judged<'_>| (judged.cell.severity, judged.cell.confidence, judged.lasted);
         key(other).partial_cmp(&key(one)).unwrap_or(std::cmp::Ordering::Equal)
@@ -271,7 +287,11 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         trouble = Trouble::TimerLate;
     }
     // Nobody's thread is the reason: the interrupted one least of all.
-    if stuck.interrupts.is_some() {
+    let mut interrupts = stuck.interrupts.clone();
+    if let (None, Trouble::CpuHeld | Trouble::Starved, InTheWay::Proved(held)) = (&interrupts, trouble, &in_way) {
+        interrupts = held.interrupt();
+    }
+    if interrupts.is_some() {
         (trouble, in_way) = (Trouble::InterruptLoad, InTheWay::Unknown);
     }
     // Who ran when the limit was reached may be anybody, unless it is listed.
@@ -279,7 +299,7 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         in_way = InTheWay::Unknown;
     }
     let mut cell = decide(trouble, way(&in_way, stuck.sign));
-    if stuck.interrupts.as_ref().is_some_and(|share| share.is_softirq) {
+    if interrupts.as_ref().is_some_and(|share| share.is_softirq) {
         cell.rule = Rule::Softirq;
     }
     if stuck.sign == Sign::SlowWork {
@@ -302,7 +322,18 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         _ => None,
     };
     let cpu = case.cpu(stuck);
-    Judged { stuck, also: Vec::new(), trouble, way: in_way, cell, cpu, lasted, is_jiffies, blocked: Vec::new() }
+    Judged {
+        stuck,
+        also: Vec::new(),
+        trouble,
+        way: in_way,
+        cell,
+        cpu,
+        lasted,
+        is_jiffies,
+        interrupts,
+        blocked: Vec::new(),
+    }
 }
 
 /// The most that is believed of a wait whose time is not known.
@@ -319,7 +350,7 @@ const STARVED: Nanos = Nanos(1_000_000_000);
 fn fold_rcu(judged: &mut Vec<Judged<'_>>) {
     let rank = |one: &Judged<'_>| match one.stuck.sign {
         Sign::RcuThreadStarved => Some(0),
-        Sign::RcuStall if one.held().is_some() || one.stuck.interrupts.is_some() => Some(1),
+        Sign::RcuStall if one.held().is_some() || one.interrupts.is_some() => Some(1),
         Sign::RcuTimerLate => Some(2),
         Sign::RcuStall => Some(3),
         _ => None,
@@ -660,7 +691,7 @@ pub fn quote(spot: &Spot) -> String {
 mod tests {
     use super::*;
 
-    const TROUBLES: [Trouble; 15] = [
+    const TROUBLES: [Trouble; 17] = [
         Trouble::Starved,
         Trouble::SeenRunnable,
         Trouble::CpuHeld,
@@ -676,6 +707,8 @@ mod tests {
         Trouble::Device,
         Trouble::LateWakeup,
         Trouble::GroupLimit,
+        Trouble::Hang,
+        Trouble::Remark,
     ];
 
     fn ways() -> Vec<Way> {

@@ -129,6 +129,10 @@ pub(crate) enum Sign {
     LateWakeup,
     /// A cgroup used up its limit of CPU time.
     GroupThrottled,
+    /// A hang that the text does not say more about.
+    Hang,
+    /// Trouble that is none of the scheduler's: memory, errors of devices, heat.
+    Remark,
 }
 
 /// Who did not get on.
@@ -234,6 +238,8 @@ pub(crate) struct Ran {
     pub(crate) in_user_code: Option<bool>,
     /// The kernel's function that it was in.
     pub(crate) function: Option<String>,
+    /// The functions that called it, innermost first, as far as they were printed.
+    pub(crate) callers: Vec<String>,
     pub(crate) spot: Spot,
     pub(crate) at: Moment,
 }
@@ -415,7 +421,7 @@ impl Facts {
 
 /// Signs of which the name beside says what is in trouble.
 fn is_named(sign: Sign) -> bool {
-    matches!(sign, Sign::GroupThrottled | Sign::DeviceLate | Sign::SlowWork | Sign::SlowInterrupt)
+    matches!(sign, Sign::GroupThrottled | Sign::DeviceLate | Sign::SlowWork | Sign::SlowInterrupt | Sign::Remark)
 }
 
 /// Work items kept with a report.

@@ -10,7 +10,7 @@ use unstarve_readers::Lines;
 
 use crate::fact::{Facts, Spot};
 use crate::kernel_log::{KernelLog, Line};
-use crate::line::Message as Columns;
+use crate::line::{Message as Columns, messages};
 use crate::message;
 use crate::reversed::{Ordered, ordered};
 use crate::section::{self, Section};
@@ -217,7 +217,9 @@ impl Sink for OneHost<'_> {
     }
 
     fn line(&mut self, raw: &str, number: u64, is_trigger: bool) {
-        self.scan.line(Columns::of(raw), raw.len(), number, is_trigger, self.facts);
+        for message in messages(raw) {
+            self.scan.line(Columns::of(message), raw.len(), number, is_trigger, self.facts);
+        }
     }
 
     fn gap(&mut self) {
@@ -284,11 +286,13 @@ impl Sink for ByHost<'_> {
     }
 
     fn line(&mut self, raw: &str, number: u64, is_trigger: bool) {
-        let columns = Columns::of(raw);
-        let place = self.of(columns.host.as_deref());
-        self.last = place;
-        if let Some((_, scan, facts)) = self.parts.get_mut(place) {
-            scan.line(columns, raw.len(), number, is_trigger, facts);
+        for message in messages(raw) {
+            let columns = Columns::of(message);
+            let place = self.of(columns.host.as_deref());
+            self.last = place;
+            if let Some((_, scan, facts)) = self.parts.get_mut(place) {
+                scan.line(columns, raw.len(), number, is_trigger, facts);
+            }
         }
     }
 
@@ -333,12 +337,13 @@ impl Pending {
             && self.joined < MAX_CONTINUED
             && WRAPPED.contains(&self.length)
             && (self.columns.has_columns || self.joined == 0 && begins_message(&self.columns.text))
+            && !message::parse(&next.text).is_some_and(|found| found.is_line())
     }
 }
 
 /// Whether a line without columns begins a message that only the next line makes whole.
 fn begins_message(text: &str) -> bool {
-    MESSAGES.is_match(text) && message::parse(text).is_none()
+    MESSAGES.is_match(text) && matches!(message::parse(text), None | Some(message::Message::Hang))
 }
 
 impl Scan {
