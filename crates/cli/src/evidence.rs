@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use unstarve_change::quoted_file;
 use unstarve_diagnose::report::{OtherHost, Report, Severity, Verdict};
 use unstarve_diagnose::{Driven, Explained};
-use unstarve_evidence::{Gathered, Limits, explain, gather, gather_input, has_trigger};
+use unstarve_evidence::{Gathered, Limits, explain, gather, gather_input};
 use unstarve_html::{Collector, Trace};
 use unstarve_model::{CpuId, CpuSet, Tid};
 use unstarve_readers::Input;
@@ -131,9 +131,4 @@ pub fn select(report: &mut Report, selection: &Selection) -> Result<()> {
 /// The page's data of a report without a recording: its charts are empty.
 pub fn page_trace(name: String, report: Report) -> Trace {
     Trace::new(name, Explained { report, driven: Driven::nothing() }, Collector::default())
-}
-
-/// Whether the beginning of a stream is text that may be evidence.
-pub fn may_be_evidence(prefix: &[u8]) -> bool {
-    !prefix.contains(&0) && has_trigger(prefix)
 }

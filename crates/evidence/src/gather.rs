@@ -1,6 +1,7 @@
 //! Gathers evidence from what a ticket has attached: files, directories and archives of them. Nothing is written to disk, no link is
 //! followed, and files, depth, bytes and time are limited, because nobody knows who made a bundle.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -14,6 +15,7 @@ use unstarve_model::counted;
 use unstarve_readers::{Allowance, Depth, Input, LeftOut, Visitor, recording_format, visit};
 
 use crate::directory::{self, Found};
+use crate::encoding::{decoded_beginning, is_plain};
 use crate::host::{Host, HostDirectory, Hosts};
 use crate::scan::{has_trigger, scan_by_host};
 
@@ -286,12 +288,13 @@ impl Content {
             return Content::Snapshot;
         }
         let has_evidence = has_trigger(prefix);
-        let zeros = prefix.iter().filter(|byte| **byte == 0).count();
+        let decoded = if is_plain(prefix) { Cow::Borrowed(prefix) } else { Cow::Owned(decoded_beginning(prefix)) };
+        let zeros = decoded.iter().filter(|byte| **byte == 0).count();
         if let Some(format) = recording_format(prefix) {
             return Content::Recording { format, has_evidence: has_evidence && zeros == 0 };
         }
         // A crash leaves blocks of zeros in a log.
-        if zeros > prefix.len() / 4 && !has_evidence { Content::Binary } else { Content::Text }
+        if zeros > decoded.len() / 4 && !has_evidence { Content::Binary } else { Content::Text }
     }
 }
 

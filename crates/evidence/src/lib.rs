@@ -8,6 +8,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `gather`, `directory` | files, directories and archives of them |
+//! | `encoding` | other encodings than UTF-8 |
 //! | `host`, `join` | whose text it is; texts of one boot together |
 //! | `fact` | the facts |
 //! | `line` | strips the columns that loggers, mailers and containers put before a message |
@@ -31,6 +32,7 @@ macro_rules! pattern {
 mod case;
 mod conclude;
 mod directory;
+mod encoding;
 mod fact;
 mod gather;
 mod host;
@@ -49,7 +51,7 @@ pub use conclude::{KINDS, Kind};
 pub use fact::Facts;
 pub use gather::{FoundRecording, FoundSnapshot, GatherError, Gathered, Limits, gather, gather_input};
 pub use host::Host;
-pub use scan::{ScanError, Source, has_trigger, scan};
+pub use scan::{ScanError, Source, has_trigger, is_text_with_trigger, scan};
 
 use unstarve_diagnose::report::Report;
 

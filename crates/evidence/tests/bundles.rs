@@ -280,3 +280,25 @@ fn what_is_missing_is_an_error_and_what_is_unreadable_a_loss() {
     let missing = gather(&[PathBuf::from("/nonexistent/x")], small());
     assert!(missing.is_err_and(|error| error.to_string().starts_with("cannot read /nonexistent/x: No such file")));
 }
+
+#[test]
+fn a_log_in_another_encoding_says_the_same() {
+    let quoted = LOCKUP.replace('=', "=3D").replace("Showing busy", "Showing =\nbusy");
+    let wide: Vec<u8> = format!("\u{feff}{LOCKUP}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let texts = [
+        ("lf", LOCKUP.as_bytes().to_vec()),
+        ("crlf", LOCKUP.replace('\n', "\r\n").into_bytes()),
+        ("cr", LOCKUP.replace('\n', "\r").into_bytes()),
+        ("quoted-printable", format!("Content-Transfer-Encoding: quoted-printable\n\n{quoted}").into_bytes()),
+        ("utf-16", wide),
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let mut answers = texts.map(|(name, text)| {
+        let file = directory.path().join(name);
+        fs::write(&file, text).unwrap();
+        verdicts(&gathered(&file)).into_iter().map(|(_, verdict)| verdict).collect::<Vec<_>>()
+    });
+    assert_eq!(answers[0].len(), 1);
+    let first = answers[0].clone();
+    answers.iter_mut().for_each(|answer| assert_eq!(*answer, first));
+}
