@@ -89,7 +89,7 @@ impl Trouble {
             Sign::SchedExtStall => Trouble::BpfScheduler,
             Sign::RealTimeLimit => Trouble::RealTimeLimit,
             Sign::DeadlineLate => Trouble::Deadline,
-            Sign::SlowInterrupt => Trouble::Interrupts,
+            Sign::SlowInterrupt | Sign::InterruptsCame => Trouble::Interrupts,
             Sign::ClockJumped | Sign::Steal => Trouble::Machine,
             Sign::DeviceLate => Trouble::Device,
             Sign::LateWakeup => Trouble::LateWakeup,
@@ -385,6 +385,9 @@ fn kernel_keeps(judged: &mut [Judged<'_>]) {
 /// Soft lockups of so many CPUs, in as many threads, have a cause that none of these threads is.
 const SHARED_CAUSE: usize = 3;
 
+/// Of so many CPUs also if threads are among them twice, on one CPU after the other.
+const SHARED_CPUS: usize = 4;
+
 /// Messages about one halt of the machine come within so many nanoseconds.
 const NEAR: u64 = 60_000_000_000;
 
@@ -402,6 +405,9 @@ fn share_cause(judged: &mut [Judged<'_>]) {
                 threads.push(held.thread.clone());
             }
         }
+        let mut cpus: Vec<u32> = judged.iter().filter(|one| mine(one)).filter_map(|one| one.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
         // The idle task holds no CPU, and a clock that jumped at the time says that the machine stood still.
         let lockups: Vec<&Stuck> = judged.iter().filter(|one| mine(one)).map(|one| one.stuck).collect();
         let stood_still = judged.iter().any(|one| {
@@ -411,7 +417,8 @@ fn share_cause(judged: &mut [Judged<'_>]) {
             (one.stuck.sign == Sign::ClockJumped && lockups.iter().any(is_near))
                 || mine(one) && matches!(one.way, InTheWay::Idle(_))
         });
-        if threads.len() < if stood_still { 1 } else { SHARED_CAUSE } {
+        let is_shared = threads.len() >= SHARED_CAUSE || cpus.len() >= SHARED_CPUS && threads.len() > 1;
+        if !is_shared && (!stood_still || threads.is_empty()) {
             continue;
         }
         for one in judged.iter_mut().filter(|one| mine(one)) {

@@ -16,8 +16,10 @@ use unstarve_readers::{Allowance, Depth, Input, LeftOut, Visitor, recording_form
 
 use crate::directory::{self, Found};
 use crate::encoding::{decoded_beginning, is_plain};
+use crate::fact::Facts;
 use crate::host::{Host, HostDirectory, Hosts};
-use crate::scan::{has_trigger, scan_by_host};
+use crate::scan::{HostPart, Source, has_trigger, scan_by_host};
+use crate::settings::{add_file, path_on_host};
 
 /// How much is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -185,6 +187,12 @@ impl Bundle {
 
     fn text(&mut self, input: Input) {
         let name = input.name().to_owned();
+        if let Some(path) = path_on_host(&name) {
+            let mut facts = Facts::default();
+            add_file(path, input.prefix(), &mut facts);
+            let source = Source { name: name.clone(), kinds: Vec::new(), lines: 0, too_long: 0, is_cut: false };
+            self.hosts.add(HostDirectory::of(&name).as_ref(), vec![HostPart { host: None, facts, source }], false);
+        }
         // A file of which all was seen, and no line matters.
         let is_all = input.prefix().len() < WHOLE_BYTES;
         if is_all && !self.is_named && !has_trigger(input.prefix()) {

@@ -186,9 +186,9 @@ impl KernelLog {
 
     fn machine(&mut self, message: Message, facts: &mut Facts) {
         match message {
-            Message::Boot { release } => {
+            Message::Boot { release, version } => {
                 self.next_boot();
-                facts.kernel = Some(release);
+                (facts.kernel, facts.kernel_version) = (Some(release), version);
             }
             Message::NextBoot => self.next_boot(),
             Message::CommandLine { text } => facts.command_line = Some(text),
@@ -277,7 +277,7 @@ impl KernelLog {
             Message::RcuStarved { flavor, jiffies, runnable, cpu } => {
                 let cpus = cpu.into_iter().collect();
                 let who = rcu_thread(&flavor);
-                let report = self.report(Sign::RcuThreadStarved, who, cpus, Lasted::Jiffies(jiffies), line);
+                let report = self.report(Sign::RcuThreadStarved, who, cpus, Lasted::of_jiffies(jiffies), line);
                 self.starved = Some(report);
                 if runnable.is_some() {
                     self.close_starved(runnable, facts);
@@ -341,7 +341,7 @@ impl KernelLog {
 
     fn close_stall(&mut self, facts: &mut Facts) {
         let Some(stall) = self.stall.take() else { return };
-        let lasted = stall.jiffies.map_or(Lasted::Unknown, Lasted::Jiffies);
+        let lasted = stall.jiffies.map_or(Lasted::Unknown, Lasted::of_jiffies);
         let mut cpus = stall.cpus;
         cpus.sort_unstable();
         cpus.dedup();

@@ -13,193 +13,61 @@ use crate::fact::Thread;
 /// A message with its numbers and names.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Message {
-    Boot {
-        release: String,
-    },
+    Boot { release: String, version: Option<String> },
     NextBoot,
-    CommandLine {
-        text: String,
-    },
-    Hypervisor {
-        name: String,
-    },
-    PoolLockup {
-        cpus: String,
-        unbound: bool,
-        nice: i32,
-        stuck: Nanos,
-    },
+    CommandLine { text: String },
+    Hypervisor { name: String },
+    PoolLockup { cpus: String, unbound: bool, nice: i32, stuck: Nanos },
     Workqueue,
-    PoolWork {
-        cpus: String,
-        nice: i32,
-    },
-    InFlight {
-        items: Vec<(u32, String)>,
-    },
-    Pending {
-        works: Vec<String>,
-    },
+    PoolWork { cpus: String, nice: i32 },
+    InFlight { items: Vec<(u32, String)> },
+    Pending { works: Vec<String> },
     StalledWorkers,
-    SlowWork {
-        function: String,
-        limit: Nanos,
-    },
-    RcuStall {
-        flavor: String,
-        cpus: Vec<u32>,
-        itself: bool,
-        jiffies: Option<u64>,
-    },
-    RcuCpu {
-        cpu: u32,
-        idle: bool,
-    },
-    RcuLength {
-        jiffies: u64,
-        detector: Option<u32>,
-    },
+    SlowWork { function: String, limit: Nanos },
+    RcuStall { flavor: String, cpus: Vec<u32>, itself: bool, jiffies: Option<u64> },
+    RcuCpu { cpu: u32, idle: bool },
+    RcuLength { jiffies: u64, detector: Option<u32> },
     RcuAllSeen,
-    RcuCpuTime {
-        hard_interrupts: u64,
-        softirqs: u64,
-        all: u64,
-    },
-    Steal {
-        percent: f64,
-    },
-    RcuStarved {
-        flavor: String,
-        jiffies: u64,
-        runnable: Option<bool>,
-        cpu: Option<u32>,
-    },
-    RcuState {
-        runnable: Option<bool>,
-        cpu: Option<u32>,
-    },
-    RcuTimer {
-        flavor: String,
-        jiffies: u64,
-    },
-    RcuTimerCpu {
-        cpu: u32,
-    },
-    RcuReaders {
-        tids: Vec<u32>,
-    },
-    Utilization {
-        softirqs: u32,
-        hard_interrupts: u32,
-    },
-    BacktraceOf {
-        cpu: u32,
-        idle: bool,
-    },
-    TaskDumpOf {
-        cpu: u32,
-    },
-    Current {
-        cpu: u32,
-        thread: Thread,
-        release: Option<String>,
-    },
-    CurrentWork {
-        function: String,
-    },
+    RcuCpuTime { hard_interrupts: u64, softirqs: u64, all: u64 },
+    Steal { percent: f64 },
+    RcuStarved { flavor: String, jiffies: u64, runnable: Option<bool>, cpu: Option<u32> },
+    RcuState { runnable: Option<bool>, cpu: Option<u32> },
+    RcuTimer { flavor: String, jiffies: u64 },
+    RcuTimerCpu { cpu: u32 },
+    RcuReaders { tids: Vec<u32> },
+    Utilization { softirqs: u32, hard_interrupts: u32 },
+    BacktraceOf { cpu: u32, idle: bool },
+    TaskDumpOf { cpu: u32 },
+    Current { cpu: u32, thread: Thread, release: Option<String> },
+    CurrentWork { function: String },
     UserCode,
-    KernelCode {
-        function: String,
-    },
-    Task {
-        thread: Thread,
-        state: char,
-        running: bool,
-    },
-    SoftLockup {
-        cpu: u32,
-        stuck: Nanos,
-        thread: Option<Thread>,
-    },
-    HardLockup {
-        cpu: u32,
-    },
-    Blocked {
-        thread: Thread,
-        lasted: Nanos,
-    },
-    BlockedOn {
-        thread: Thread,
-        owner: Option<Thread>,
-        is_likely: bool,
-    },
-    RealTimeLimit {
-        cpu: Option<u32>,
-    },
+    KernelCode { function: String },
+    Task { thread: Thread, state: char, running: bool },
+    SoftLockup { cpu: u32, stuck: Nanos, thread: Option<Thread> },
+    HardLockup { cpu: u32 },
+    Blocked { thread: Thread, lasted: Nanos },
+    BlockedOn { thread: Thread, owner: Option<Thread>, is_likely: bool },
+    RealTimeLimit { cpu: Option<u32> },
     LimitUsers,
-    LimitUser {
-        thread: Thread,
-    },
+    LimitUser { thread: Thread },
     DeadlineLate,
-    SoftirqPending {
-        mask: u32,
-    },
-    SlowInterrupt {
-        what: &'static str,
-        took: Nanos,
-    },
-    ClockJumped {
-        cpu: Option<u32>,
-    },
-    NoReschedule {
-        cpu: u32,
-        lasted: Nanos,
-    },
-    CallNotAnswered {
-        cpu: u32,
-        lasted: Nanos,
-    },
-    SchedExtDisabled {
-        name: String,
-    },
-    SchedExtStall {
-        thread: Thread,
-        lasted: Nanos,
-    },
-    RunQueue {
-        cpu: u32,
-    },
-    RunQueueCurrent {
-        thread: Thread,
-        policy: Option<Policy>,
-    },
-    RunQueueTask {
-        thread: Thread,
-        current: bool,
-        waited: Nanos,
-    },
-    Stalld {
-        thread: Thread,
-        cpu: u32,
-        lasted: Nanos,
-    },
-    StalldBoost {
-        thread: Thread,
-        cpu: Option<u32>,
-    },
+    SoftirqPending { mask: u32 },
+    SlowInterrupt { what: &'static str, took: Nanos },
+    ClockJumped { cpu: Option<u32> },
+    NoReschedule { cpu: u32, lasted: Nanos },
+    CallNotAnswered { cpu: u32, lasted: Nanos },
+    SchedExtDisabled { name: String },
+    SchedExtStall { thread: Thread, lasted: Nanos },
+    RunQueue { cpu: u32 },
+    RunQueueCurrent { thread: Thread, policy: Option<Policy> },
+    RunQueueTask { thread: Thread, current: bool, waited: Nanos },
+    Stalld { thread: Thread, cpu: u32, lasted: Nanos },
+    StalldBoost { thread: Thread, cpu: Option<u32> },
     ShowBlocked,
-    DeviceLate {
-        device: String,
-    },
-    /// A hang that no other row knows.
+    DeviceLate { device: String },
     Hang,
-    /// Trouble that is none of the scheduler's.
-    Remark {
-        about: &'static str,
-    },
-    Frame {
-        function: String,
-    },
+    Remark { about: &'static str },
+    Frame { function: String },
 }
 
 /// A row: a name for tests and documents, the words by which lines are found, the pattern, and what it makes of a match.
@@ -214,8 +82,11 @@ const ROWS: &[Row] = &[
     // init/version.c, init/main.c, arch/*/kernel
     Row {
         triggers: &["Linux version "],
-        pattern: r"^Linux version (?<release>\d+\.\d+\S*)",
-        make: |found| Some(Message::Boot { release: text(found, "release") }),
+        pattern: r"^Linux version (?<release>\d+\.\d+\S*)(?:.*? (?<version>#\d.*))?",
+        make: |found| {
+            let version = found.name("version").map(|version| version.as_str().trim().to_owned());
+            Some(Message::Boot { release: text(found, "release"), version })
+        },
     },
     // journalctl, between boots
     Row {

@@ -61,7 +61,14 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
         (Trouble::RealTimeLimit, _) => vec![threads, record, check],
         (Trouble::Deadline | Trouble::LateWakeup, _) => vec![record, threads],
         (Trouble::GroupLimit, _) => vec![check, record],
-        (Trouble::Interrupts | Trouble::InterruptLoad | Trouble::UserHeld | Trouble::Machine, _) => {
+        (Trouble::InterruptLoad, _) => vec![
+            step(
+                "which interrupts come, and on which CPU: add both looks to this text",
+                "cat /proc/interrupts /proc/softirqs; sleep 10; cat /proc/interrupts /proc/softirqs",
+            ),
+            record,
+        ],
+        (Trouble::Interrupts | Trouble::UserHeld | Trouble::Machine, _) => {
             vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
         }
         (Trouble::Device, _) => {

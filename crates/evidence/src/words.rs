@@ -162,6 +162,9 @@ pub fn headline(judged: &Judged<'_>) -> String {
         (Trouble::Machine, _) if judged.stuck.sign == Sign::Steal => {
             format!("The hypervisor took {} of the CPUs' time", judged.stuck.detail.as_deref().unwrap_or_default())
         }
+        (Trouble::Interrupts, _) if judged.stuck.sign == Sign::InterruptsCame => {
+            format!("Most interrupts came on one CPU: {}", judged.stuck.detail.as_deref().unwrap_or_default())
+        }
         (Trouble::Interrupts, _) => "Interrupt handlers take long".to_owned(),
         (Trouble::Machine, _) => "The machine's clock jumped or the machine stood still".to_owned(),
         (Trouble::LateWakeup, InTheWay::Proved(_)) => {

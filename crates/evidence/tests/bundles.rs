@@ -302,3 +302,39 @@ fn a_log_in_another_encoding_says_the_same() {
     let first = answers[0].clone();
     answers.iter_mut().for_each(|answer| assert_eq!(*answer, first));
 }
+
+/// A log that was rotated in the middle of a trouble: each half says something of it.
+fn rotated(directory: &Path, day_of_the_second: u32) {
+    let line =
+        |day: u32, clock: &str, uptime: &str, text: &str| format!("Sep {day} {clock} db7 kernel: [{uptime}] {text}\n");
+    let lockup =
+        |seconds: u32| format!("BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for {seconds}s!");
+    let first = line(17, "10:11:12", "1000.100000", &lockup(40));
+    let backtrace = "CPU: 3 PID: 900 Comm: poller Not tainted 6.1.0-18-amd64 #1";
+    let second = line(day_of_the_second, "10:11:42", "1030.100000", &lockup(70))
+        + &line(day_of_the_second, "10:11:42", "1030.200000", "NMI backtrace for cpu 3")
+        + &line(day_of_the_second, "10:11:42", "1030.200001", backtrace);
+    fs::write(directory.join("kern.log.1.gz"), gzip(first.as_bytes())).unwrap();
+    fs::write(directory.join("kern.log"), second).unwrap();
+}
+
+#[test]
+fn one_boot_in_two_rotated_files_is_one_trouble() {
+    let directory = tempfile::tempdir().unwrap();
+    rotated(directory.path(), 17);
+    let found = gathered(directory.path());
+    let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);
+    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+    assert_eq!(report.findings[0].waits.count, 2);
+    assert!(report.findings[0].sentence.contains("starved by poller[900]"), "{}", report.findings[0].sentence);
+    assert!(report.findings[0].evidence[0].contains("kern.log.1.gz:1:"), "{:?}", report.findings[0].evidence);
+}
+
+#[test]
+fn the_same_uptime_on_another_day_is_another_boot() {
+    let directory = tempfile::tempdir().unwrap();
+    rotated(directory.path(), 18);
+    let found = gathered(directory.path());
+    let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);
+    assert_eq!(report.findings.len(), 2, "{:?}", report.findings);
+}

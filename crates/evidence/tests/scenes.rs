@@ -315,3 +315,28 @@ fn messages_that_were_joined_to_a_line_are_read() {
     let found = findings(&[("mail", text)]);
     assert!(found.contains("Kernel code holds CPU 232"), "{found}");
 }
+
+#[test]
+fn a_number_of_jiffies_that_ran_over_says_nothing() {
+    for jiffies in ["18446744073709551615", "4294967211"] {
+        let text = format!(
+            "[  100.5] rcu: rcu_preempt kthread starved for {jiffies} jiffies! g5 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x0 ->cpu=1\n"
+        );
+        let found = findings(&[("dmesg", &text)]);
+        assert!(found.ends_with("the text does not say what ran there."), "{found}");
+    }
+}
+
+#[test]
+fn a_thread_that_hangs_on_one_cpu_after_the_other_is_not_the_cause() {
+    let lockup = |second: u32, cpu: u32, thread: &str| {
+        format!("[{second:5}.100000] watchdog: BUG: soft lockup - CPU#{cpu} stuck for 26s! [{thread}]\n")
+    };
+    let first = lockup(1000, 15, "kworker/15:7:818734") + &lockup(1400, 4, "systemd:1") + &lockup(1600, 7, "systemd:1");
+    let found = findings(&[("dmesg", &(first.clone() + &lockup(1700, 5, "systemd:1")))]);
+    assert!(!found.contains("in the thread systemd"), "{found}");
+    assert!(findings(&[("dmesg", &first)]).contains("in the thread systemd"));
+    let two = lockup(1000, 7, "systemd:1") + &lockup(1100, 7, "systemd-journal:820197");
+    let found = findings(&[("dmesg", &two)]);
+    assert!(found.contains("thread systemd[1]") && found.contains("thread systemd-journal[820197]"), "{found}");
+}
