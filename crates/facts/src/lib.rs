@@ -42,4 +42,4 @@ pub use snapshot::{
 pub use stat::{Stat, flag};
 pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};
 pub use version::{Version, VersionError};
-pub use weights::{WEIGHTS, WeightFormula};
+pub use weights::{WEIGHT_FORMULAS, WeightFormula};

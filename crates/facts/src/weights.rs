@@ -4,7 +4,7 @@
 use crate::{Row, Table};
 
 /// The formulas, who writes by which, and since when. The arithmetic is [`WeightFormula`]'s.
-pub const WEIGHTS: Table = Table::new(include_str!("../data/weights.tsv"), "formula", "confidence");
+pub const WEIGHT_FORMULAS: Table = Table::new(include_str!("../data/weights.tsv"), "formula", "confidence");
 
 /// A formula from shares of cgroup v1 to a weight of cgroup v2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,15 +16,15 @@ pub enum WeightFormula {
 }
 
 /// Least and greatest shares.
-const SHARES: std::ops::RangeInclusive<f64> = 2.0..=262_144.0;
+const SHARES_RANGE: std::ops::RangeInclusive<f64> = 2.0..=262_144.0;
 
 impl WeightFormula {
     /// Both.
     pub const ALL: [WeightFormula; 2] = [WeightFormula::Linear, WeightFormula::Quadratic];
 
-    /// Its row in [`WEIGHTS`].
+    /// Its row in [`WEIGHT_FORMULAS`].
     pub fn row(self) -> Option<Row> {
-        WEIGHTS.row(match self {
+        WEIGHT_FORMULAS.row(match self {
             WeightFormula::Linear => "linear",
             WeightFormula::Quadratic => "quadratic",
         })
@@ -32,7 +32,7 @@ impl WeightFormula {
 
     /// The weight that is written for so many shares.
     pub fn weight(self, shares: u32) -> u32 {
-        let shares = f64::from(shares).clamp(*SHARES.start(), *SHARES.end());
+        let shares = f64::from(shares).clamp(*SHARES_RANGE.start(), *SHARES_RANGE.end());
         match self {
             WeightFormula::Linear => (1.0 + ((shares - 2.0) * 9999.0 / 262_142.0).floor()) as u32,
             WeightFormula::Quadratic => {
