@@ -79,6 +79,16 @@ impl<'a> AuditInput<'a> {
     }
 
     /// Whether there is a task of this name.
+    /// Whether the snapshot has the host's interrupts.
+    pub(crate) fn knows_interrupts(&self) -> bool {
+        !self.snapshot.irqs.is_empty()
+    }
+
+    /// Whether the snapshot has the host's threads. One made of a bundle's texts may not: each host has some.
+    pub(crate) fn knows_threads(&self) -> bool {
+        !self.snapshot.tasks.is_empty()
+    }
+
     pub(crate) fn has_task(&self, name: &str) -> bool {
         self.snapshot.tasks.iter().any(|task| task.comm == name)
     }

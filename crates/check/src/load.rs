@@ -27,6 +27,27 @@ const NETWORK_LOAD: f64 = 1000.0;
 
 /// Whether the host runs what a row of a table needs. An empty word means any host.
 pub(crate) fn runs(case: &AuditInput<'_>, need: &str) -> Runs {
+    match found(case, need) {
+        // What was not collected may be there all the same.
+        Runs::No if !is_known(case, need) => Runs::Unknown,
+        found => found,
+    }
+}
+
+/// Whether the snapshot has what a need is judged by.
+fn is_known(case: &AuditInput<'_>, need: &str) -> bool {
+    let has_mounts = !case.snapshot.mounts.is_empty();
+    match need {
+        "databases" | "postgres" | "vhost" | "idle-tasks" | "real-time-tasks" => case.knows_threads(),
+        "nested-cgroups" | "limited-cgroups" => case.snapshot.hierarchy.is_some() || case.knows_threads(),
+        "nfs" => case.knows_threads() && has_mounts || case.knows_interrupts(),
+        "btrfs-or-xfs" | "device-mapper" => has_mounts || case.knows_interrupts(),
+        "network" => case.knows_interrupts(),
+        _ => true,
+    }
+}
+
+fn found(case: &AuditInput<'_>, need: &str) -> Runs {
     let groups = || case.snapshot.cgroups.iter();
     match need {
         "databases" => program(case, &["mysqld", "mariadbd", "postgres", "mongod", "oracle", "cassandra"]),
@@ -100,7 +121,8 @@ mod tests {
 
     #[test]
     fn every_need_in_the_tables_is_known() {
-        let json = r#"{"schema":"unstarve.snapshot/1","kernel":{}}"#;
+        let json = r#"{"schema":"unstarve.snapshot/1","kernel":{},"irqs":[{"irq":1}],
+            "tasks":[{"tid":1,"comm":"init","policy":"other","start_ticks":1}]}"#;
         let snapshot = Snapshot::from_json(json).expect("a snapshot");
         let case = AuditInput::new(&snapshot);
         let needs: Vec<&str> = BUGS.rows().chain(REGRESSIONS.rows()).filter_map(|row: Row| row.get("needs")).collect();
@@ -109,5 +131,14 @@ mod tests {
             assert_eq!(runs(&case, need), Runs::No, "{need}");
         }
         assert_eq!(runs(&case, ""), Runs::Unknown);
+    }
+
+    #[test]
+    fn what_was_not_collected_is_unknown() {
+        let snapshot = Snapshot::from_json(r#"{"schema":"unstarve.snapshot/1","kernel":{}}"#).expect("a snapshot");
+        let case = AuditInput::new(&snapshot);
+        for need in ["databases", "real-time-tasks", "nested-cgroups", "nfs", "device-mapper", "network"] {
+            assert_eq!(runs(&case, need), Runs::Unknown, "{need}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use unstarve_check::{RULES, Severity, audit, audit_upgrade, sarif};
 use unstarve_facts::Version;
 use unstarve_term::{Look, audit_full_page, audit_page, audit_shell, rules_page};
 
+use crate::evidence;
 use crate::fail_on::FailOn;
 use crate::output::{self, Color, Out};
 use crate::pager;
@@ -22,11 +23,16 @@ use crate::snapshot;
 Examples:
   sudo unstarve check
   unstarve check --snapshot host.json --json --fail-on warning
+  unstarve check sosreport-db7.tar.xz
   unstarve check --upgrade-to 6.12
   unstarve check --full
 
 Exit code: 0 nothing at or above --fail-on, 1 something, 2 the check failed.")]
 pub struct LowArgs {
+    /// A bundle with texts of another host: a directory, an archive, or a file of uname, sysctl, ps and cgroups. What it lacks is
+    /// named, and no rule is judged by it
+    #[arg(value_name = "BUNDLE", conflicts_with_all = ["snapshot", "root", "rules"])]
+    bundle: Option<PathBuf>,
     /// A snapshot instead of this host; - is standard input
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
@@ -69,6 +75,7 @@ enum What {
     Rules,
     Host(PathBuf),
     Snapshot(PathBuf),
+    Bundle(PathBuf),
 }
 
 /// `--as`, as typed.
@@ -91,7 +98,10 @@ impl LowArgs {
         let what = match self.snapshot {
             _ if self.rules => What::Rules,
             Some(file) => What::Snapshot(file),
-            None => What::Host(self.root),
+            None => match self.bundle {
+                Some(bundle) => What::Bundle(bundle),
+                None => What::Host(self.root),
+            },
         };
         let upgrade_to = self.upgrade_to.map(|text| Version::named(&text)).transpose().context("--upgrade-to")?;
         Ok(HiArgs {
@@ -117,6 +127,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
         }
         What::Host(root) => snapshot::take(root)?,
         What::Snapshot(file) => snapshot::read(file)?,
+        What::Bundle(path) => evidence::settings_of(path)?,
     };
     let audit = match args.upgrade_to {
         Some(version) => audit_upgrade(&snapshot, version),

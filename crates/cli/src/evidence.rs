@@ -7,15 +7,43 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use unstarve_change::quoted_file;
-use unstarve_diagnose::report::{OtherHost, Report, Severity, Verdict};
+use unstarve_check::{Audit, audit};
+use unstarve_diagnose::report::{NextStep, OtherHost, Report, Severity, Verdict};
 use unstarve_diagnose::{Driven, Explained};
-use unstarve_evidence::{Gathered, Limits, explain, gather, gather_input, has_trigger};
+use unstarve_evidence::{Gathered, Host, Limits, explain, gather, gather_input, snapshot};
+use unstarve_facts::Snapshot;
 use unstarve_html::{Collector, Trace};
 use unstarve_model::{CpuId, CpuSet, Tid};
 use unstarve_readers::Input;
 use unstarve_timeline::{Selection, TaskPattern};
 
 use crate::advice::for_a_second_file;
+
+/// The settings of the host in a snapshot, a directory or an archive.
+pub fn settings_of(path: &Path) -> Result<Snapshot> {
+    let name = path.display();
+    let gathered = gather(&[path.to_owned()], Limits::default())?;
+    if let [found] = gathered.snapshots.as_slice() {
+        return Ok((*found.snapshot).clone());
+    }
+    if !gathered.snapshots.is_empty() {
+        let names: Vec<&str> = gathered.snapshots.iter().map(|found| found.name.as_str()).collect();
+        bail!("{name} has several snapshots ({}); name one: unstarve check FILE", names.join(", "));
+    }
+    let found: Vec<(&Host, Snapshot)> =
+        gathered.hosts.iter().filter_map(|host| Some((host, snapshot(&host.facts)?))).collect();
+    match found.as_slice() {
+        [(_, one)] => Ok(one.clone()),
+        [] => bail!(
+            "{name} does not name its kernel; add `uname -a`, `sysctl -a` and `ps -eLo pid,tid,cls,rtprio,ni,psr,stat,pcpu,comm`, or \
+             make a snapshot there: unstarve snapshot -o host.json"
+        ),
+        several => {
+            let hosts: Vec<&str> = several.iter().filter_map(|(host, _)| host.name.as_deref()).collect();
+            bail!("{name} is of several hosts ({}); name the directory of one", hosts.join(", "))
+        }
+    }
+}
 
 /// What files, directories and archives of one ticket prove together.
 pub fn of_files(paths: &[PathBuf]) -> Result<Report> {
@@ -40,7 +68,7 @@ pub fn of_files(paths: &[PathBuf]) -> Result<Report> {
         }
     }
     let recording = gathered.recordings.first().map(|found| found.name.clone());
-    of_hosts(gathered).ok_or_else(|| {
+    of_hosts(gathered, &names.iter().map(|name| name.as_ref()).collect::<Vec<_>>()).ok_or_else(|| {
         let expected = match recording {
             Some(found) => {
                 let file = Path::new(&found).exists().then(|| quoted_file(&found)).flatten();
@@ -58,12 +86,12 @@ pub fn of_file(path: &Path) -> Option<Report> {
     if !path.metadata().is_ok_and(|found| is_readable_at_once(&found)) {
         return None;
     }
-    of_hosts(gather(&[path.to_owned()], Limits::default()).ok()?)
+    of_hosts(gather(&[path.to_owned()], Limits::default()).ok()?, &[&path.to_string_lossy()])
 }
 
 /// What a text proves.
 pub fn of_input(input: Input) -> Option<Report> {
-    of_hosts(gather_input(input, Limits::default()))
+    of_hosts(gather_input(input, Limits::default()), &[])
 }
 
 fn is_readable_at_once(found: &Metadata) -> bool {
@@ -72,12 +100,15 @@ fn is_readable_at_once(found: &Metadata) -> bool {
 }
 
 /// The report on the host that is worst off, with the verdicts on the others.
-fn of_hosts(gathered: Gathered) -> Option<Report> {
+fn of_hosts(gathered: Gathered, names: &[&str]) -> Option<Report> {
     let hosts = gathered.hosts.iter().filter(|host| host.sources.iter().any(|source| !source.kinds.is_empty()));
     let mut reports: Vec<Report> = hosts
         .map(|host| {
             let mut report = explain(&host.facts, &host.sources);
             report.trace.host = host.name.clone().or(report.trace.host);
+            if let Some(snapshot) = snapshot(&host.facts) {
+                add_check(&mut report, &audit(&snapshot), names);
+            }
             report
         })
         .collect();
@@ -93,6 +124,44 @@ fn of_hosts(gathered: Gathered) -> Option<Report> {
     }
     Some(worst)
 }
+
+/// Rules of check, by the finding whose victim they bear on.
+const RULES_OF_FINDINGS: [(&str, &[&str]); 6] = [
+    (
+        "rt-starvation",
+        &["rt-throttling-off", "rt-beside-completion-worker", "rt-on-interrupt-cpu", "rt-above-irq-thread"],
+    ),
+    ("throttled", &["throttled-cgroup"]),
+    ("stuck-equal", &["heavy-cgroup", "busy-poller", "crowded-pool", "bpf-scheduler"]),
+    ("long-wait", &["heavy-cgroup", "busy-poller", "crowded-pool", "bpf-scheduler", "rt-throttling-off"]),
+    ("irq-interference", &["interrupt-on-pinned-cpu"]),
+    ("cpu-stopped", &["stolen-time"]),
+];
+
+/// Adds what check finds in the settings that the texts have: to the worst finding, where it bears on it, and as a next step.
+fn add_check(report: &mut Report, audit: &Audit, names: &[&str]) {
+    let loud = || audit.hits.iter().filter(|hit| hit.severity > Severity::Info);
+    if let Some(finding) = report.findings.first_mut().filter(|finding| finding.severity > Severity::Info) {
+        let rules =
+            RULES_OF_FINDINGS.iter().find(|(id, _)| finding.id.as_str() == *id).map_or(&[][..], |(_, rules)| rules);
+        let bear = loud().filter(|hit| rules.contains(&hit.rule.as_str())).take(MAX_HITS);
+        finding.evidence.extend(bear.map(|hit| format!("check ({}): {}", hit.rule, hit.sentence)));
+    }
+    let file = match names {
+        [name] => quoted_file(name),
+        _ => None,
+    };
+    if let (Some(evidence), Some(file), Some(_)) = (&mut report.evidence, file, loud().next()) {
+        evidence.next.retain(|step| step.command != "sudo unstarve check");
+        evidence.next.push(NextStep {
+            why: "what the settings in these texts will starve".to_owned(),
+            command: format!("unstarve check {file}"),
+        });
+    }
+}
+
+/// Hits of check that are quoted with a finding.
+const MAX_HITS: usize = 3;
 
 /// Recordings of a bundle that are named.
 const MAX_LISTED: usize = 8;
@@ -131,9 +200,4 @@ pub fn select(report: &mut Report, selection: &Selection) -> Result<()> {
 /// The page's data of a report without a recording: its charts are empty.
 pub fn page_trace(name: String, report: Report) -> Trace {
     Trace::new(name, Explained { report, driven: Driven::nothing() }, Collector::default())
-}
-
-/// Whether the beginning of a stream is text that may be evidence.
-pub fn may_be_evidence(prefix: &[u8]) -> bool {
-    !prefix.contains(&0) && has_trigger(prefix)
 }

@@ -192,7 +192,7 @@ fn read(args: &Explain) -> Result<Report> {
         ToExplain::Texts(files) => evidence::of_files(files),
         ToExplain::Recording(recording) => {
             if let Some(stream) = recording.stream()? {
-                if !evidence::may_be_evidence(stream.prefix()) {
+                if !unstarve_evidence::is_text_with_trigger(stream.prefix()) {
                     return recorded(unstarve_readers::open::open_input(stream)?, &recording.name(), args);
                 }
                 // Read twice: as a recording, and as evidence.

@@ -118,3 +118,65 @@ fn a_log_without_trouble_is_healthy() {
         assert!(said.contains(expected), "{log}{said}");
     }
 }
+
+/// A bundle: what `uname -a`, `sysctl -a` and a cgroup say, and a log in which RCU's thread is starved.
+fn bundle() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        std::fs::write(path, text).expect("a file");
+    };
+    file("uname", "Linux db7 6.1.0-18-amd64 #1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01) x86_64 GNU/Linux\n");
+    file("sysctl", "kernel.sched_rt_period_us = 1000000\nkernel.sched_rt_runtime_us = -1\n");
+    file("sys/fs/cgroup/kubepods.slice/cpu.weight", "2500\n");
+    file(
+        "dmesg",
+        "[  100.5] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:
+[  100.5] rcu: rcu_preempt kthread starved for 5252 jiffies! g5 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x0 ->cpu=1
+[  100.6] NMI backtrace for cpu 1
+[  100.6] CPU: 1 PID: 900 Comm: poller Not tainted 6.1.0-18-amd64 #1
+[  100.6] RIP: 0033:0x55d0
+",
+    );
+    directory
+}
+
+#[test]
+fn a_bundle_s_settings_are_checked_as_far_as_it_has_them() {
+    let directory = bundle();
+    let path = directory.path().to_str().expect("UTF-8");
+    let output = unstarve(&["check", "--json", "--fail-on", "never", path]);
+    let audit: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    assert_eq!(audit["host"]["kernel"], "6.1.0-18-amd64");
+    let rules: Vec<&str> =
+        audit["hits"].as_array().expect("hits").iter().filter_map(|hit| hit["rule"].as_str()).collect();
+    assert!(rules.contains(&"rt-throttling-off") && rules.contains(&"heavy-cgroup"), "{rules:?}");
+    let shown = audit.to_string();
+    assert!(shown.contains("which threads are in it was not collected"), "{shown}");
+    assert!(shown.contains("whether there are real-time tasks was not collected"), "{shown}");
+    assert!(shown.contains("64.0 CPUs that pods may request"), "{shown}");
+    let missing: Vec<&str> =
+        audit["missing"].as_array().expect("missing").iter().filter_map(|one| one["what"].as_str()).collect();
+    assert!(missing.contains(&"threads") && !missing.contains(&"settings"), "{missing:?}");
+}
+
+#[test]
+fn what_check_finds_in_a_bundle_is_said_where_it_bears_on_the_victim() {
+    let directory = bundle();
+    let path = directory.path().to_str().expect("UTF-8");
+    let full = unstarve(&["explain", "--full", path]);
+    let shown = text(&full.stdout);
+    assert!(shown.contains("check (heavy-cgroup): Tasks of /kubepods.slice (cpu.weight 2500) outweigh"), "{shown}");
+    assert!(shown.contains(&format!("unstarve check {path}")), "{shown}");
+}
+
+#[test]
+fn a_text_without_a_kernel_cannot_be_checked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("ps");
+    std::fs::write(&file, "    PID CLS COMMAND\n      1  TS systemd\n").expect("a file");
+    let output = unstarve(&["check", file.to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("does not name its kernel; add `uname -a`"), "{}", text(&output.stderr));
+}

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use unstarve_model::{Nanos, Policy, SchedPolicy};
 use unstarve_sched::KernelThread;
 
-use crate::fact::{Facts, How, Lasted, Moment, Ran, Seen, Sign, Spot, Stuck, Thread, Waiting};
+use crate::fact::{Facts, How, InterruptShare, Lasted, Moment, Ran, Seen, Sign, Spot, Stuck, Thread, Waiting};
 use crate::jiffies::Hertz;
 
 /// Backtraces that a report asks for come within this time of it: the kernel waits 10 s for the answer of a CPU that does not take
@@ -62,6 +62,8 @@ pub struct Held {
     pub in_user_code: Option<bool>,
     /// The kernel's function that it was in.
     pub function: Option<String>,
+    /// The functions that called it.
+    pub callers: Vec<String>,
     /// How many looks showed it.
     pub looks: u32,
     pub spot: Spot,
@@ -70,27 +72,113 @@ pub struct Held {
 }
 
 impl Held {
-    /// Whether it is in one of the kernel's loops that end when another CPU answers or gives up a lock (kernel/smp.c,
-    /// kernel/stop_machine.c, kernel/locking, arch/*/lib/spinlock.c).
+    /// Whether it waits there until another CPU answers or gives up a lock. The stopper thread of a CPU never does anything else for
+    /// long: it waits for the stoppers of other CPUs (`multi_cpu_stop` in kernel/stop_machine.c) or for a lock.
     fn waits_for_cpu(&self) -> bool {
-        const LOOPS: [&str; 12] = [
-            "smp_call_function",
-            "csd_lock_wait",
-            "__csd_lock_wait",
-            "multi_cpu_stop",
-            "stop_machine",
-            "__smp_call",
-            "osq_lock",
-            "pv_wait",
-            "_raw_spin_lock",
-            "do_raw_spin_lock",
-            "arch_spin_lock",
-            "__pv_queued_spin_lock",
-        ];
-        let is_loop =
-            |function: &str| LOOPS.iter().any(|name| function.starts_with(name)) || function.contains("_lock_slowpath");
-        self.function.as_deref().is_some_and(is_loop)
+        self.innermost().is_some_and(is_wait_loop) || self.thread.comm.starts_with("migration/")
     }
+
+    /// The interrupt that it was in, and did not cause: an interrupt's handler, or softirqs at the end of one (kernel/softirq.c,
+    /// kernel/irq). ksoftirqd and threads of interrupts do such work as their own, and a thread that ends a section without bottom
+    /// halves does that which it raised.
+    pub fn interrupt(&self) -> Option<InterruptShare> {
+        const HANDLERS: [&str; 9] = [
+            "handle_irq_event",
+            "__handle_irq_event_percpu",
+            "handle_edge_irq",
+            "handle_fasteoi_irq",
+            "generic_handle_irq",
+            "generic_handle_domain_irq",
+            "__handle_domain_irq",
+            "do_IRQ",
+            "__common_interrupt",
+        ];
+        let name = |function: &String| function.split('.').next().unwrap_or_default().to_owned();
+        let stack: Vec<String> = self.function.iter().chain(&self.callers).map(name).collect();
+        let place = |names: &[&str]| stack.iter().position(|function| names.contains(&function.as_str()));
+        let is_own =
+            ["ksoftirqd/", "irq/", "napi/", "ktimers/", "rcuc/"].iter().any(|name| self.thread.comm.starts_with(name));
+        if is_own || place(&["__local_bh_enable_ip", "run_ksoftirqd", "irq_thread"]).is_some() {
+            return None;
+        }
+        let softirqs = place(&["__do_softirq", "handle_softirqs", "do_softirq"]);
+        let ends = place(&["irq_exit", "irq_exit_rcu", "__irq_exit_rcu", "invoke_softirq"]);
+        let innermost = self.innermost().unwrap_or_default();
+        let words = |what: &str| format!("a look shows {what}, in {innermost}, and not {}", self.thread_name());
+        match (softirqs, ends) {
+            (Some(softirqs), Some(ends)) if softirqs < ends => {
+                Some(InterruptShare { is_softirq: true, words: words("softirqs") })
+            }
+            _ => place(&HANDLERS).map(|_| InterruptShare { is_softirq: false, words: words("an interrupt's handler") }),
+        }
+    }
+
+    fn thread_name(&self) -> String {
+        format!("{}[{}]", self.thread.comm, self.thread.pid.unwrap_or_default())
+    }
+
+    /// The innermost of its functions that says what it does.
+    pub fn innermost(&self) -> Option<&str> {
+        let stack = self.function.iter().chain(&self.callers);
+        stack.map(String::as_str).find(|function| !is_instrument(function)).or(self.function.as_deref())
+    }
+}
+
+/// Whether a function is one of the kernel's loops that end when another CPU answers or gives up a lock (kernel/smp.c,
+/// kernel/stop_machine.c, kernel/locking, arch/*/lib/spinlock.c).
+fn is_wait_loop(function: &str) -> bool {
+    const LOOPS: [&str; 15] = [
+        "smp_call_function",
+        "csd_lock_wait",
+        "__csd_lock_wait",
+        "multi_cpu_stop",
+        "stop_machine",
+        "__smp_call",
+        "on_each_cpu",
+        "osq_lock",
+        "pv_wait",
+        "_raw_spin_lock",
+        "do_raw_spin_lock",
+        "arch_spin_lock",
+        "__pv_queued_spin_lock",
+        "queued_spin_lock",
+        "wait_for_csd",
+    ];
+    LOOPS.iter().any(|name| function.starts_with(name)) || function.contains("_lock_slowpath")
+}
+
+/// Whether a function says nothing about what runs: it belongs to an instrumented kernel (KCOV, KASAN, KMSAN, KCSAN, lockdep), is a
+/// pause within a loop, or serves the interrupt that asked.
+fn is_instrument(function: &str) -> bool {
+    const STARTS: [&str; 26] = [
+        "__sanitizer_cov",
+        "write_comp_data",
+        "check_kcov_mode",
+        "kasan_",
+        "__kasan",
+        "__asan",
+        "kmsan_",
+        "__msan",
+        "msan_",
+        "kcsan_",
+        "__kcsan",
+        "__tsan",
+        "lock_acquire",
+        "lock_release",
+        "lock_is_held",
+        "lockdep_",
+        "delay_",
+        "__delay",
+        "__const_udelay",
+        "__udelay",
+        "cpu_relax",
+        "native_safe_halt",
+        "rep_nop",
+        "__x86_return_thunk",
+        "__fentry__",
+        "asm_sysvec_",
+    ];
+    STARTS.iter().any(|start| function.starts_with(start))
 }
 
 impl<'a> Case<'a> {
@@ -151,7 +239,9 @@ impl<'a> Case<'a> {
                 // Each look adds what it says.
                 for ran in &busy[1..] {
                     held.work = held.work.take().or_else(|| ran.work.clone());
-                    held.function = held.function.take().or_else(|| ran.function.clone());
+                    if held.function.is_none() {
+                        (held.function, held.callers) = (ran.function.clone(), ran.callers.clone());
+                    }
                     held.in_user_code = held.in_user_code.or(ran.in_user_code);
                 }
                 return if held.waits_for_cpu() { InTheWay::Spins(held) } else { InTheWay::Proved(held) };
@@ -193,6 +283,7 @@ impl<'a> Case<'a> {
                     work: None,
                     in_user_code: None,
                     function: None,
+                    callers: Vec::new(),
                     looks: 1,
                     spot: only.spot(),
                     listed: None,
@@ -211,7 +302,7 @@ impl<'a> Case<'a> {
     /// A thread that a report names itself.
     pub fn named(&self, thread: &Thread, spot: &Spot) -> InTheWay {
         let listed = self.listed(thread);
-        InTheWay::Proved(Held {
+        let held = Held {
             thread: thread.clone(),
             policy: listed.and_then(|seen| seen.policy?.class()),
             sched_policy: listed.and_then(|seen| seen.policy),
@@ -220,10 +311,12 @@ impl<'a> Case<'a> {
             work: None,
             in_user_code: None,
             function: None,
+            callers: Vec::new(),
             looks: 1,
             spot: spot.clone(),
             listed: listed.map(|seen| User::of(seen).spot()),
-        })
+        };
+        if held.waits_for_cpu() { InTheWay::Spins(held) } else { InTheWay::Proved(held) }
     }
 
     fn held(&self, ran: &Ran, looks: usize) -> Held {
@@ -237,6 +330,7 @@ impl<'a> Case<'a> {
             work: ran.work.clone(),
             in_user_code: ran.in_user_code,
             function: ran.function.clone(),
+            callers: ran.callers.clone(),
             looks: looks as u32,
             spot: ran.spot.clone(),
             listed: listed.map(|seen| User::of(seen).spot()),

@@ -9,7 +9,7 @@ use unstarve_model::{Nanos, Policy, Tid};
 use unstarve_sched::{KernelThread, Rule};
 
 use crate::case::{Case, Held, InTheWay};
-use crate::fact::{Facts, Lasted, Sign, Spot, Stuck, Thread, Waiting};
+use crate::fact::{Facts, InterruptShare, Lasted, Sign, Spot, Stuck, Thread, Waiting};
 use crate::scan::Source;
 use crate::{next, words};
 
@@ -23,7 +23,7 @@ pub struct Kind {
 }
 
 /// Findings of evidence beside those of recordings.
-pub const KINDS: [Kind; 4] = [
+pub const KINDS: [Kind; 6] = [
     Kind { id: "kernel-holds-cpu", title: "kernel code keeps a CPU, and everything bound to it waits" },
     Kind {
         id: "blocked-task",
@@ -31,6 +31,8 @@ pub const KINDS: [Kind; 4] = [
     },
     Kind { id: "sched-ext-stall", title: "a BPF scheduler did not run a thread that could run" },
     Kind { id: "late-device", title: "a device or a server did not answer in time" },
+    Kind { id: "reported-hang", title: "the kernel reports a hang, and the text does not say of what" },
+    Kind { id: "other-trouble", title: "memory, errors of devices, heat: trouble that is none of the scheduler's" },
 ];
 
 /// The kind of trouble that a report is about.
@@ -66,6 +68,10 @@ pub enum Trouble {
     LateWakeup,
     /// A cgroup used up its limit.
     GroupLimit,
+    /// A hang that the text says no more about.
+    Hang,
+    /// Trouble that is none of the scheduler's.
+    Remark,
 }
 
 impl Trouble {
@@ -84,11 +90,13 @@ impl Trouble {
             Sign::SchedExtStall => Trouble::BpfScheduler,
             Sign::RealTimeLimit => Trouble::RealTimeLimit,
             Sign::DeadlineLate => Trouble::Deadline,
-            Sign::SlowInterrupt => Trouble::Interrupts,
+            Sign::SlowInterrupt | Sign::InterruptsCame => Trouble::Interrupts,
             Sign::ClockJumped | Sign::Steal => Trouble::Machine,
             Sign::DeviceLate => Trouble::Device,
             Sign::LateWakeup => Trouble::LateWakeup,
             Sign::GroupThrottled => Trouble::GroupLimit,
+            Sign::Hang => Trouble::Hang,
+            Sign::Remark => Trouble::Remark,
         }
     }
 }
@@ -171,6 +179,8 @@ pub fn decide(trouble: Trouble, way: Way) -> Cell {
         (Trouble::LateWakeup, Sure(_) | Once(_)) => cell("kernel-holds-cpu", Warning, 0.6, Rule::NotPreempted),
         (Trouble::LateWakeup, _) => cell("long-wait", Warning, 0.5, Rule::Unknown),
         (Trouble::GroupLimit, _) => cell("throttled", Warning, 0.6, Rule::Throttled),
+        (Trouble::Hang, _) => cell("reported-hang", Warning, 0.6, Rule::Unknown),
+        (Trouble::Remark, _) => cell("other-trouble", Info, 0.5, Rule::Unknown),
     }
 }
 
@@ -185,6 +195,8 @@ pub struct Judged<'a> {
     pub cpu: Option<u32>,
     pub lasted: Option<Nanos>,
     pub is_jiffies: Option<u64>,
+    /// The interrupts that took the CPU.
+    pub interrupts: Option<InterruptShare>,
     /// Threads that are blocked behind it.
     pub blocked: Vec<&'a Stuck>,
 }
@@ -243,6 +255,10 @@ pub fn judge<'a>(case: &Case<'_>, facts: &'a Facts) -> Vec<Judged<'a>> {
     share_cause(&mut judged);
     fold_cpus(&mut judged);
     fold_blocked(&mut judged);
+    // A line that says no more than that something hangs adds nothing to one that does.
+    if judged.iter().any(|one| one.trouble != Trouble::Hang && one.cell.severity > Severity::Info) {
+        judged.retain(|one| one.trouble != Trouble::Hang);
+    }
     judged.sort_by(|one, other| {
         let key = |judged: &Judged<'_>| (judged.cell.severity, judged.cell.confidence, judged.lasted);
         key(other).partial_cmp(&key(one)).unwrap_or(std::cmp::Ordering::Equal)
@@ -294,7 +310,11 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         trouble = Trouble::TimerLate;
     }
     // Nobody's thread is the reason: the interrupted one least of all.
-    if stuck.interrupts.is_some() {
+    let mut interrupts = stuck.interrupts.clone();
+    if let (None, Trouble::CpuHeld | Trouble::Starved, InTheWay::Proved(held)) = (&interrupts, trouble, &in_way) {
+        interrupts = held.interrupt();
+    }
+    if interrupts.is_some() {
         (trouble, in_way) = (Trouble::InterruptLoad, InTheWay::Unknown);
     }
     // Who ran when the limit was reached may be anybody, unless it is listed.
@@ -302,7 +322,7 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         in_way = InTheWay::Unknown;
     }
     let mut cell = decide(trouble, way(&in_way, stuck.sign));
-    if stuck.interrupts.as_ref().is_some_and(|share| share.is_softirq) {
+    if interrupts.as_ref().is_some_and(|share| share.is_softirq) {
         cell.rule = Rule::Softirq;
     }
     if stuck.sign == Sign::SlowWork {
@@ -325,7 +345,18 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         _ => None,
     };
     let cpu = case.cpu(stuck);
-    Judged { stuck, also: Vec::new(), trouble, way: in_way, cell, cpu, lasted, is_jiffies, blocked: Vec::new() }
+    Judged {
+        stuck,
+        also: Vec::new(),
+        trouble,
+        way: in_way,
+        cell,
+        cpu,
+        lasted,
+        is_jiffies,
+        interrupts,
+        blocked: Vec::new(),
+    }
 }
 
 /// The most that is believed of a wait whose time is not known.
@@ -342,7 +373,7 @@ const STARVED: Nanos = Nanos(1_000_000_000);
 fn fold_rcu(judged: &mut Vec<Judged<'_>>) {
     let rank = |one: &Judged<'_>| match one.stuck.sign {
         Sign::RcuThreadStarved => Some(0),
-        Sign::RcuStall if one.held().is_some() || one.stuck.interrupts.is_some() => Some(1),
+        Sign::RcuStall if one.held().is_some() || one.interrupts.is_some() => Some(1),
         Sign::RcuTimerLate => Some(2),
         Sign::RcuStall => Some(3),
         _ => None,
@@ -377,6 +408,9 @@ fn kernel_keeps(judged: &mut [Judged<'_>]) {
 /// Soft lockups of so many CPUs, in as many threads, have a cause that none of these threads is.
 const SHARED_CAUSE: usize = 3;
 
+/// Of so many CPUs also if threads are among them twice, on one CPU after the other.
+const SHARED_CPUS: usize = 4;
+
 /// Messages about one halt of the machine come within so many nanoseconds.
 const NEAR: u64 = 60_000_000_000;
 
@@ -394,6 +428,9 @@ fn share_cause(judged: &mut [Judged<'_>]) {
                 threads.push(held.thread.clone());
             }
         }
+        let mut cpus: Vec<u32> = judged.iter().filter(|one| mine(one)).filter_map(|one| one.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
         // The idle task holds no CPU, and a clock that jumped at the time says that the machine stood still.
         let lockups: Vec<&Stuck> = judged.iter().filter(|one| mine(one)).map(|one| one.stuck).collect();
         let stood_still = judged.iter().any(|one| {
@@ -403,7 +440,8 @@ fn share_cause(judged: &mut [Judged<'_>]) {
             (one.stuck.sign == Sign::ClockJumped && lockups.iter().any(is_near))
                 || mine(one) && matches!(one.way, InTheWay::Idle(_))
         });
-        if threads.len() < if stood_still { 1 } else { SHARED_CAUSE } {
+        let is_shared = threads.len() >= SHARED_CAUSE || cpus.len() >= SHARED_CPUS && threads.len() > 1;
+        if !is_shared && (!stood_still || threads.is_empty()) {
             continue;
         }
         for one in judged.iter_mut().filter(|one| mine(one)) {
@@ -683,7 +721,7 @@ pub fn quote(spot: &Spot) -> String {
 mod tests {
     use super::*;
 
-    const TROUBLES: [Trouble; 15] = [
+    const TROUBLES: [Trouble; 17] = [
         Trouble::Starved,
         Trouble::SeenRunnable,
         Trouble::CpuHeld,
@@ -699,6 +737,8 @@ mod tests {
         Trouble::Device,
         Trouble::LateWakeup,
         Trouble::GroupLimit,
+        Trouble::Hang,
+        Trouble::Remark,
     ];
 
     fn ways() -> Vec<Way> {

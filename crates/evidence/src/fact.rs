@@ -129,6 +129,12 @@ pub(crate) enum Sign {
     LateWakeup,
     /// A cgroup used up its limit of CPU time.
     GroupThrottled,
+    /// One interrupt or softirq came often on one CPU.
+    InterruptsCame,
+    /// A hang that the text does not say more about.
+    Hang,
+    /// Trouble that is none of the scheduler's: memory, errors of devices, heat.
+    Remark,
 }
 
 /// Who did not get on.
@@ -157,6 +163,16 @@ pub(crate) enum Lasted {
     Jiffies(u64),
     /// Not said.
     Unknown,
+}
+
+impl Lasted {
+    /// A number of ticks. One that ran over, because the clock was set back meanwhile, says nothing.
+    pub(crate) fn of_jiffies(jiffies: u64) -> Lasted {
+        const HALF: u64 = 1 << 63;
+        /// 32-bit kernels count so far; 3 days before it at 1000 Hz.
+        const NEAR_2_32: std::ops::Range<u64> = (1 << 32) - (1 << 28)..1 << 32;
+        if jiffies >= HALF || NEAR_2_32.contains(&jiffies) { Lasted::Unknown } else { Lasted::Jiffies(jiffies) }
+    }
 }
 
 /// Something did not get on.
@@ -236,6 +252,8 @@ pub(crate) struct Ran {
     pub(crate) in_user_code: Option<bool>,
     /// The kernel's function that it was in.
     pub(crate) function: Option<String>,
+    /// The functions that called it, innermost first, as far as they were printed.
+    pub(crate) callers: Vec<String>,
     pub(crate) spot: Spot,
     pub(crate) at: Moment,
 }
@@ -296,6 +314,48 @@ impl WaitSum {
     }
 }
 
+/// How often each interrupt, or softirq, has come on each CPU.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct InterruptLook {
+    /// By name, counts by CPU.
+    pub(crate) rows: Vec<(String, Vec<(u32, u64)>)>,
+    pub(crate) spot: Spot,
+    pub(crate) file: u32,
+}
+
+impl InterruptLook {
+    fn count(&self, name: &str, cpu: u32) -> Option<u64> {
+        let (_, counts) = self.rows.iter().find(|(known, _)| known == name)?;
+        counts.iter().find(|(known, _)| *known == cpu).map(|(_, count)| *count)
+    }
+
+    /// What came most often since an earlier look, on which CPU, how often, and all that came. Interrupts that the kernel sends itself
+    /// and softirqs of its clock are not counted.
+    fn most_since(&self, before: &InterruptLook) -> Option<(&str, u32, u64, u64)> {
+        const OWN: [&str; 4] = ["TIMER", "SCHED", "RCU", "HRTIMER"];
+        let is_softirqs = self.rows.iter().any(|(name, _)| name == "NET_RX");
+        let counts = |name: &str| if is_softirqs { !OWN.contains(&name) } else { name.starts_with("interrupt ") };
+        let mut most: Option<(&str, u32, u64)> = None;
+        let mut all = 0u64;
+        for (name, row) in self.rows.iter().filter(|(name, _)| counts(name)) {
+            for (cpu, now) in row {
+                // Another boot, or another host.
+                let came = now.checked_sub(before.count(name, *cpu)?)?;
+                all = all.saturating_add(came);
+                if most.is_none_or(|(_, _, known)| came > known) {
+                    most = Some((name, *cpu, came));
+                }
+            }
+        }
+        most.map(|(name, cpu, came)| (name, cpu, came, all))
+    }
+
+    fn is_of_same_kind(&self, other: &InterruptLook) -> bool {
+        let of_softirqs = |look: &InterruptLook| look.rows.iter().any(|(name, _)| name == "NET_RX");
+        of_softirqs(self) == of_softirqs(other)
+    }
+}
+
 /// All facts about one host.
 #[derive(Clone, Default, Debug)]
 pub struct Facts {
@@ -304,6 +364,8 @@ pub struct Facts {
     pub(crate) seen: Vec<Seen>,
     /// `6.12.0-160000.37-default`.
     pub(crate) kernel: Option<String>,
+    /// `#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01)`.
+    pub(crate) kernel_version: Option<String>,
     pub(crate) command_line: Option<String>,
     /// The host's name, where loggers print it.
     pub(crate) host: Option<String>,
@@ -311,8 +373,12 @@ pub struct Facts {
     pub(crate) hypervisor: Option<String>,
     /// How long threads have waited since they began, as `/proc/PID/sched` says.
     pub(crate) wait_sums: Vec<WaitSum>,
+    /// Counts of interrupts, in the order in which they were read.
+    pub(crate) interrupts: Vec<InterruptLook>,
     /// Settings: `kernel.sched_rt_runtime_us` → `950000`.
     pub(crate) settings: BTreeMap<String, String>,
+    /// Files of settings, by their path on the host.
+    pub(crate) files: BTreeMap<String, String>,
     /// The kernel's tick.
     pub(crate) hertz: Option<Hertz>,
     /// The highest CPU named.
@@ -361,13 +427,19 @@ impl Facts {
                 && (known.at.file, known.at.boot) == (new.at.file, new.at.boot)
                 && known.cpus == new.cpus
                 && (!is_named(new.sign) || known.detail == new.detail)
+                // A CPU that hung in one thread, and later in another.
+                && (new.sign != Sign::SoftLockup || is_same_holder(known, &new))
         };
         if let Some(known) = self.stuck.iter_mut().find(same) {
             known.count += new.count;
-            known.last = new.last;
-            known.until = new.until;
             known.lasted = longer(known.lasted, new.lasted);
-            known.last_lasted = new.lasted;
+            // Of a file that was rotated away, which may be read after the newer one.
+            let is_before = new.until.by_one_clock(&known.at).is_some_and(|(new, known)| new < known);
+            if is_before {
+                (known.first, known.at) = (new.first, new.at);
+            } else {
+                (known.last, known.until, known.last_lasted) = (new.last, new.until, new.last_lasted);
+            }
             known.holder = known.holder.take().or(new.holder);
             known.runnable = known.runnable.take().or(new.runnable);
             known.interrupts = known.interrupts.take().or(new.interrupts);
@@ -401,6 +473,27 @@ impl Facts {
         if self.wait_sums.len() < MAX_FACTS { self.wait_sums.push(new) } else { self.left_out += 1 }
     }
 
+    /// Adds counts of interrupts; a second look also says what came in between.
+    pub(crate) fn looked_at_interrupts(&mut self, new: InterruptLook) {
+        const MIN_CAME: u64 = 100_000;
+        const MAX_LOOKS: usize = 64;
+        let before = self.interrupts.iter().rev().find(|known| known.is_of_same_kind(&new));
+        let most = before.and_then(|before| new.most_since(before));
+        if let Some((name, cpu, came, all)) = most.filter(|(_, _, came, all)| *came >= MIN_CAME && came * 2 > *all) {
+            let detail = format!(
+                "{name}: {} on CPU {cpu}, {} % of all between two looks",
+                unstarve_model::grouped(came),
+                u128::from(came) * 100 / u128::from(all.max(1))
+            );
+            let at = Moment::of_line(new.file, new.spot.line);
+            let spot = new.spot.clone();
+            let mut stuck = Stuck::new(Sign::InterruptsCame, Waiting::Nobody, vec![cpu], Lasted::Unknown, spot, at);
+            stuck.detail = Some(detail);
+            self.stuck(stuck);
+        }
+        if self.interrupts.len() < MAX_LOOKS { self.interrupts.push(new) } else { self.left_out += 1 }
+    }
+
     /// Adds a thread of a list.
     pub(crate) fn seen(&mut self, new: Seen) {
         if self.seen.len() < MAX_SEEN { self.seen.push(new) } else { self.left_out += 1 }
@@ -411,14 +504,34 @@ impl Facts {
         self.stuck.is_empty() && self.ran.is_empty() && self.seen.is_empty()
     }
 
+    /// Whether settings of the host are known.
+    pub(crate) fn has_settings(&self) -> bool {
+        !self.files.is_empty() || !self.settings.is_empty()
+    }
+
     fn note_cpus(&mut self, cpus: &[u32]) {
         self.max_cpu = self.max_cpu.max(cpus.iter().copied().max());
     }
 }
 
+fn is_same_holder(one: &Stuck, other: &Stuck) -> bool {
+    match (&one.holder, &other.holder) {
+        (Some(one), Some(other)) => one.thread.may_be(&other.thread),
+        _ => true,
+    }
+}
+
 /// Signs of which the name beside says what is in trouble.
 fn is_named(sign: Sign) -> bool {
-    matches!(sign, Sign::GroupThrottled | Sign::DeviceLate | Sign::SlowWork | Sign::SlowInterrupt)
+    matches!(
+        sign,
+        Sign::GroupThrottled
+            | Sign::DeviceLate
+            | Sign::SlowWork
+            | Sign::SlowInterrupt
+            | Sign::InterruptsCame
+            | Sign::Remark
+    )
 }
 
 /// Work items kept with a report.

@@ -1,6 +1,7 @@
 //! Gathers evidence from what a ticket has attached: files, directories and archives of them. Nothing is written to disk, no link is
 //! followed, and files, depth, bytes and time are limited, because nobody knows who made a bundle.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -14,8 +15,11 @@ use unstarve_model::counted;
 use unstarve_readers::{Allowance, Depth, Input, LeftOut, Visitor, recording_format, visit};
 
 use crate::directory::{self, Found};
+use crate::encoding::{decoded_beginning, is_plain};
+use crate::fact::Facts;
 use crate::host::{Host, HostDirectory, Hosts};
-use crate::scan::{has_trigger, scan_by_host};
+use crate::scan::{HostPart, Source, has_trigger, scan_by_host};
+use crate::settings::{add_file, path_on_host};
 
 /// How much is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -183,6 +187,12 @@ impl Bundle {
 
     fn text(&mut self, input: Input) {
         let name = input.name().to_owned();
+        if let Some(path) = path_on_host(&name) {
+            let mut facts = Facts::default();
+            add_file(path, input.prefix(), &mut facts);
+            let source = Source { name: name.clone(), kinds: Vec::new(), lines: 0, too_long: 0, is_cut: false };
+            self.hosts.add(HostDirectory::of(&name).as_ref(), vec![HostPart { host: None, facts, source }], false);
+        }
         // A file of which all was seen, and no line matters.
         let is_all = input.prefix().len() < WHOLE_BYTES;
         if is_all && !self.is_named && !has_trigger(input.prefix()) {
@@ -286,12 +296,13 @@ impl Content {
             return Content::Snapshot;
         }
         let has_evidence = has_trigger(prefix);
-        let zeros = prefix.iter().filter(|byte| **byte == 0).count();
+        let decoded = if is_plain(prefix) { Cow::Borrowed(prefix) } else { Cow::Owned(decoded_beginning(prefix)) };
+        let zeros = decoded.iter().filter(|byte| **byte == 0).count();
         if let Some(format) = recording_format(prefix) {
             return Content::Recording { format, has_evidence: has_evidence && zeros == 0 };
         }
         // A crash leaves blocks of zeros in a log.
-        if zeros > prefix.len() / 4 && !has_evidence { Content::Binary } else { Content::Text }
+        if zeros > decoded.len() / 4 && !has_evidence { Content::Binary } else { Content::Text }
     }
 }
 

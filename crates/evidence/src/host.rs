@@ -99,7 +99,11 @@ impl Hosts {
             facts.host = facts.host.take().or_else(|| name.clone());
             Host { name, facts, sources }
         };
-        self.hosts.into_iter().map(host).filter(|host| !host.facts.is_empty() || !host.sources.is_empty()).collect()
+        self.hosts
+            .into_iter()
+            .map(host)
+            .filter(|host| !host.facts.is_empty() || host.facts.has_settings() || !host.sources.is_empty())
+            .collect()
     }
 }
 

@@ -9,6 +9,9 @@ use crate::fact::{Facts, Moment, Ran, Stuck, Waiting, longer};
 /// A boot within a text: the file and the boot's number in it, which no two texts share after joining.
 type Boot = (u32, u32);
 
+/// How far two texts of one log may differ about when the machine was started: the kernel's clock and the logger's drift apart.
+const SAME_START: u64 = 60_000_000_000;
+
 /// What tells a boot: a message and when it was printed, since the boot.
 type Mark = (Nanos, String);
 
@@ -18,6 +21,8 @@ pub struct Joined {
     pub facts: Facts,
     /// The boot in which a message was printed.
     marks: HashMap<Mark, Boot>,
+    /// When a boot began by the logger's clock, and in which log: `kern.log` and `kern.log.1` are one.
+    starts: Vec<(String, u64, Boot)>,
     /// Boots so far.
     boots: u32,
 }
@@ -26,7 +31,16 @@ impl Joined {
     /// Adds the facts of a text.
     pub fn add(&mut self, mut text: Facts) {
         let boots = self.boots_of(&text);
-        let known: Vec<Boot> = self.marks.values().copied().collect();
+        // Of a boot that goes on in another file the reports are new.
+        let copied: Vec<Boot> =
+            moments(&text).filter_map(|(at, line)| self.marks.get(&mark(at, line)?).copied()).collect();
+        for (at, file) in moments_in_files(&text) {
+            let Some(boot) = boots.get(&(at.file, at.boot)) else { continue };
+            let is_known = self.starts.iter().any(|(_, _, known)| known == boot);
+            if let (false, Some(log), Some(start)) = (is_known, log_of(file), start(at)) {
+                self.starts.push((log, start, *boot));
+            }
+        }
         let place = |at: &mut Moment| {
             if let Some((file, boot)) = boots.get(&(at.file, at.boot)) {
                 (at.file, at.boot) = (*file, *boot);
@@ -41,7 +55,7 @@ impl Joined {
         }
         let marks: Vec<(Mark, Boot)> =
             moments(&text).filter_map(|(at, line)| Some((mark(at, line)?, (at.file, at.boot)))).collect();
-        self.take(text, &known);
+        self.take(text, &copied);
         self.marks.extend(marks);
     }
 
@@ -51,6 +65,18 @@ impl Joined {
         for (at, line) in moments(text) {
             if let Some(known) = mark(at, line).and_then(|mark| self.marks.get(&mark)) {
                 boots.entry((at.file, at.boot)).or_insert(*known);
+            }
+        }
+        for (at, file) in moments_in_files(text) {
+            if boots.contains_key(&(at.file, at.boot)) {
+                continue;
+            }
+            let goes_on = |(log, known, boot): &(String, u64, Boot)| {
+                let is_same = log_of(file).as_ref() == Some(log) && start(at)?.abs_diff(*known) <= SAME_START;
+                is_same.then_some(*boot)
+            };
+            if let Some(boot) = self.starts.iter().find_map(goes_on) {
+                boots.entry((at.file, at.boot)).or_insert(boot);
             }
         }
         for (at, _) in moments(text) {
@@ -69,11 +95,14 @@ impl Joined {
             ran,
             seen,
             kernel,
+            kernel_version,
             command_line,
             host,
             hypervisor,
             wait_sums,
+            interrupts,
             settings,
+            files,
             hertz,
             max_cpu,
             left_out,
@@ -98,11 +127,21 @@ impl Joined {
         }
         seen.into_iter().for_each(|new| facts.seen(new));
         facts.kernel = facts.kernel.take().or(kernel);
+        facts.kernel_version = facts.kernel_version.take().or(kernel_version);
         facts.command_line = facts.command_line.take().or(command_line);
         facts.host = facts.host.take().or(host);
         facts.hypervisor = facts.hypervisor.take().or(hypervisor);
         for (key, value) in settings {
             facts.settings.entry(key).or_insert(value);
+        }
+        // Two looks within one text have said what came in between.
+        let mut looks = interrupts.into_iter();
+        if let Some(first) = looks.next() {
+            facts.looked_at_interrupts(first);
+        }
+        facts.interrupts.extend(looks);
+        for (path, text) in files {
+            facts.files.entry(path).or_insert(text);
         }
         for new in wait_sums {
             // Two looks at a thread in two files. Its own file has added the longest wait.
@@ -153,6 +192,27 @@ const STARTED: Nanos = Nanos(5_000_000_000);
 
 fn mark(at: &Moment, line: &str) -> Option<Mark> {
     Some((at.uptime.filter(|uptime| *uptime > STARTED)?, line.to_owned()))
+}
+
+/// When the machine was started, by the logger's clock, in nanoseconds.
+fn start(at: &Moment) -> Option<u64> {
+    at.wall?.0.checked_sub(at.uptime?.0)
+}
+
+/// The log of which a file is a part, without the number and the compression that logrotate appends.
+fn log_of(file: &str) -> Option<String> {
+    let bare = ROTATED.replace(file, "");
+    (!bare.is_empty()).then(|| bare.into_owned())
+}
+
+// `kern.log.1`, `kern.log.2.gz`, `messages-20260917`, `messages-20260917.xz`
+pattern!(ROTATED = r"(?:\.\d{1,3}|-\d{8}(?:\d{2})?)?(?:\.(?:gz|xz|bz2|zst))?$");
+
+/// Each moment of a text, with the file of it.
+fn moments_in_files(facts: &Facts) -> impl Iterator<Item = (&Moment, &str)> {
+    let stuck =
+        facts.stuck.iter().flat_map(|stuck| [(&stuck.at, &*stuck.first.file), (&stuck.until, &*stuck.last.file)]);
+    stuck.chain(facts.ran.iter().map(|ran| (&ran.at, &*ran.spot.file)))
 }
 
 /// Each moment of a text, with the line of it.

@@ -25,6 +25,9 @@ pub struct Line {
     pub wall: Option<Nanos>,
 }
 
+/// Functions of a look's stack that are kept: those of instrumented kernels, and who called them.
+const MAX_CALLERS: usize = 24;
+
 /// Lines within which the backtrace follows that a report asked for.
 const SAMPLED_WITHIN: u64 = 90;
 
@@ -126,6 +129,9 @@ impl KernelLog {
         if !matches!(message, Message::RcuState { .. }) {
             self.close_starved(None, facts);
         }
+        if !matches!(message, Message::RcuAllSeen | Message::Task { .. } | Message::RcuCpuTime { .. }) {
+            self.dump_of = None;
+        }
         self.lists_limit_users &= matches!(message, Message::LimitUser { .. });
         let goes_on = matches!(
             message,
@@ -184,9 +190,9 @@ impl KernelLog {
 
     fn machine(&mut self, message: Message, facts: &mut Facts) {
         match message {
-            Message::Boot { release } => {
+            Message::Boot { release, version } => {
                 self.next_boot();
-                facts.kernel = Some(release);
+                (facts.kernel, facts.kernel_version) = (Some(release), version);
             }
             Message::NextBoot => self.next_boot(),
             Message::CommandLine { text } => facts.command_line = Some(text),
@@ -279,7 +285,7 @@ impl KernelLog {
             Message::RcuStarved { flavor, jiffies, runnable, cpu } => {
                 let cpus = cpu.into_iter().collect();
                 let who = rcu_thread(&flavor);
-                let report = self.report(Sign::RcuThreadStarved, who, cpus, Lasted::Jiffies(jiffies), line);
+                let report = self.report(Sign::RcuThreadStarved, who, cpus, Lasted::of_jiffies(jiffies), line);
                 self.starved = Some(report);
                 if runnable.is_some() {
                     self.close_starved(runnable, facts);
@@ -302,6 +308,10 @@ impl KernelLog {
                 }
             }
             Message::RcuAllSeen => self.dump_of = self.detector,
+            // The line that says so belongs to a stall, unless the text was cut.
+            Message::RcuTimer { .. } => {
+                facts.stuck(self.report(Sign::Hang, Waiting::Nobody, Vec::new(), Lasted::Unknown, line))
+            }
             Message::RcuTimerCpu { cpu } => self.timer_cpu = Some(cpu),
             Message::RcuReaders { tids } => self.rcu_readers = tids,
             _ => {}
@@ -339,7 +349,7 @@ impl KernelLog {
 
     fn close_stall(&mut self, facts: &mut Facts) {
         let Some(stall) = self.stall.take() else { return };
-        let lasted = stall.jiffies.map_or(Lasted::Unknown, Lasted::Jiffies);
+        let lasted = stall.jiffies.map_or(Lasted::Unknown, Lasted::of_jiffies);
         let mut cpus = stall.cpus;
         cpus.sort_unstable();
         cpus.dedup();
@@ -424,6 +434,8 @@ impl KernelLog {
                 self.blocked = facts.stuck.iter().rposition(is_it);
             }
             Message::Task { thread, .. } => {
+                // What follows is about this thread.
+                self.current = None;
                 let of_rcu = self.thread_of_rcu.filter(|index| is_of(facts, *index, &thread));
                 self.blocked = of_rcu.or(self.blocked.filter(|index| is_of(facts, *index, &thread)));
                 self.thread_of_rcu = None;
@@ -448,6 +460,13 @@ impl KernelLog {
                 }
             }
             Message::Frame { function } => {
+                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index))
+                    && ran.function.is_some()
+                    && ran.in_user_code == Some(false)
+                    && ran.callers.len() < MAX_CALLERS
+                {
+                    ran.callers.push(function.clone());
+                }
                 if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index))
                     && stuck.works.len() < MAX_FRAMES
                 {
@@ -484,6 +503,7 @@ impl KernelLog {
             work: None,
             in_user_code: None,
             function: None,
+            callers: Vec::new(),
             spot: line.spot.clone(),
             at,
         });
@@ -539,7 +559,8 @@ impl KernelLog {
             Message::SoftLockup { cpu, stuck, thread } => {
                 self.ask(&[cpu], line.number);
                 let mut report = self.report(Sign::SoftLockup, Waiting::All, vec![cpu], AtLeast(stuck), line);
-                report.holder = (!thread.is_idle()).then_some(Holder { thread, is_certain: true });
+                let holder = thread.filter(|thread| !thread.is_idle());
+                report.holder = holder.map(|thread| Holder { thread, is_certain: true });
                 report
             }
             Message::Utilization { softirqs, hard_interrupts } => {
@@ -639,6 +660,12 @@ impl KernelLog {
             Message::ShowBlocked => {
                 self.lists_blocked = true;
                 return;
+            }
+            Message::Hang => self.report(Sign::Hang, Waiting::Nobody, Vec::new(), Unknown, line),
+            Message::Remark { about } => {
+                let mut report = self.report(Sign::Remark, Waiting::Nobody, Vec::new(), Unknown, line);
+                report.detail = Some(about.to_owned());
+                report
             }
             Message::DeviceLate { device } => {
                 let mut report = self.report(Sign::DeviceLate, Waiting::Nobody, Vec::new(), Unknown, line);

@@ -8,6 +8,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `gather`, `directory` | files, directories and archives of them |
+//! | `encoding` | other encodings than UTF-8 |
 //! | `host`, `join` | whose text it is; texts of one boot together |
 //! | `fact` | the facts |
 //! | `line` | strips the columns that loggers, mailers and containers put before a message |
@@ -15,6 +16,7 @@
 //! | `message` | the kernel's messages, a pattern each |
 //! | `kernel_log` | messages to facts: what belongs to one report of the kernel |
 //! | `section` | tables in a text: `ps`, `top`, dumps of the scheduler |
+//! | `settings` | settings of a bundle, as the snapshot that `check` judges |
 //! | `case` | joins the facts |
 //! | `conclude`, `words`, `next` | what they prove, in words, and what to record next |
 
@@ -31,6 +33,7 @@ macro_rules! pattern {
 mod case;
 mod conclude;
 mod directory;
+mod encoding;
 mod fact;
 mod gather;
 mod host;
@@ -43,19 +46,39 @@ mod next;
 mod reversed;
 mod scan;
 mod section;
+mod settings;
 mod words;
 
 pub use conclude::{KINDS, Kind};
 pub use fact::Facts;
 pub use gather::{FoundRecording, FoundSnapshot, GatherError, Gathered, Limits, gather, gather_input};
 pub use host::Host;
-pub use scan::{ScanError, Source, has_trigger, scan};
+pub use scan::{ScanError, Source, has_trigger, is_text_with_trigger, scan};
+pub use settings::snapshot;
 
-use unstarve_diagnose::report::Report;
+use unstarve_diagnose::report::{Finding, Report, Severity};
+use unstarve_facts::{Bug, Holds};
 
 /// What the facts of one host prove, as a report.
 pub fn explain(facts: &Facts, sources: &[Source]) -> Report {
     let mut facts = facts.clone();
     case::add_listed_waits(&mut facts);
-    conclude::report(&case::Case::of(&facts), &facts, sources)
+    let mut report = conclude::report(&case::Case::of(&facts), &facts, sources);
+    known_bugs(&facts, &mut report);
+    report
+}
+
+/// Adds to waits behind an equal, or behind somebody of whom no policy is known, which bugs of this kernel look like that.
+fn known_bugs(facts: &Facts, report: &mut Report) {
+    let Some(snapshot) = settings::snapshot(facts) else { return };
+    let kernel = unstarve_facts::Facts::of_host(&snapshot);
+    let bugs: Vec<String> = Bug::that_look_like_an_equal()
+        .filter(|bug| bug.affects(&kernel) == Holds::Yes)
+        .map(|bug| format!("a known bug of this kernel looks like this ({}): {}", bug.report(), bug.says()))
+        .collect();
+    let is_like = |finding: &&mut Finding| matches!(finding.id.as_str(), "stuck-equal" | "long-wait");
+    if let Some(finding) = report.findings.iter_mut().find(is_like).filter(|finding| finding.severity > Severity::Info)
+    {
+        finding.evidence.extend(bugs);
+    }
 }

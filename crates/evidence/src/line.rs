@@ -23,7 +23,7 @@ pub struct Message {
 }
 
 // `> `, `>> `, `| ` of mails and chats.
-pattern!(QUOTE = r"^(?:[>|] ?)+");
+pattern!(QUOTE = r"^(?:[>|] *)*[>|] ?");
 // `>R         poller   900 …` of the scheduler's dump: the thread that runs.
 pattern!(RUNNING = r"^>[A-Z] +\S");
 // `{"log":"…\n","stream":"stdout","time":"…"}` of docker.
@@ -39,15 +39,22 @@ pattern!(
     DATE = r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?|[A-Z][a-z]{2} +\d{1,2}(?: \d{4})? \d\d:\d\d:\d\d(?:\.\d+)?),? +"
 );
 // `host kernel: `, `host user.warn kernel: `, `host kern.err kernel: `, `host bash[1234]: `.
-pattern!(PROGRAM = r"^(?:([\w.-]+) )?(?:[a-z0-9]+\.[a-z]+ )?(kernel|[\w./@-]+\[\d+\]):[ ]?");
+pattern!(
+    PROGRAM = r"^(?:(?:emerg|alert|crit|err|warning|warn|notice|info|debug) )?(?:([\w.-]+) )?(?:[a-z0-9]+\.[a-z]+ )?(kernel|[\w./@-]+\[\d+\]):[ ]?"
+);
 // `[   12.345678]`, `[12.3@C1]`, `[T12.3]`.
 pattern!(UPTIME = r"^\[\s*(\d+\.\d+)(?:@\d+|@[A-Z]\d+)?\] ?");
+// The kernel's stamp behind what others put before it: `01: ` of a console server, `root@host:~# `, `11 `, a time of a test system.
+pattern!(EMBEDDED = r"^[^\[]{1,48}\[ *(\d{1,8}\.\d{6})\](?:\[ *\d+\])? ?");
+// A message that begins within a line: several were joined to one on the way.
+pattern!(STAMP = r"\[ *\d{1,8}\.\d{6}\]");
 // `12.345678] `: a stamp of which the beginning was not copied.
-pattern!(CUT_UPTIME = r"^[\d. ]{1,14}\] ");
-// `[Sun Nov 22 18:39:41 2026]` of `dmesg -T`; `[Nov22 18:39]` and `[  +0.001211]` of `dmesg -H`.
+pattern!(CUT_UPTIME = r"^[\d. ]{1,14}\](?:\[ *[TC]?\d+\])? ");
+// `[Sun Nov 22 18:39:41 2026]` of `dmesg -T`, in the language of who called it; `[Nov22 18:39]` and `[  +0.001211]` of `dmesg -H`.
+pattern!(HUMAN = r"^\[(?:[^\[\]]{3,28} \d\d:\d\d:\d\d \d{4}|[A-Z][a-z]{2} ?\d+ \d\d:\d\d|\s*\+\d+[.,]\d+)\] ?");
+// `kernel:` behind columns that no row above has: `15:52:20,316 ERR kernel:INFO: `, `2024-… host kernel INFO: `.
 pattern!(
-    HUMAN =
-        r"^\[(?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}|[A-Z][a-z]{2} ?\d+ \d\d:\d\d|\s*\+\d+\.\d+)\] ?"
+    KERNEL = r"^(?:[^\[]{0,60}?\bkernel:?|\d{3,8}) ?(?<text>(?:(?:NMI )?watchdog: )?(?:BUG|INFO|rcu|sched|workqueue|NOHZ|perf|hrtimer|sched_ext): .*|(?:NMI )?watchdog: .*|INFO: task)$"
 );
 // The parts of a date.
 pattern!(CLOCK = r"(\d\d):(\d\d)(?::(\d\d))?");
@@ -73,6 +80,8 @@ impl Message {
         let mut rest: &str = match (unquoted.len() < bare.len(), unquoted.trim_start()) {
             (_, columns) if columns.starts_with(['[', '<']) => columns,
             (true, _) => unquoted,
+            // What a form or a page indented.
+            (false, indented) if bare.len() < line.len() && DATE.is_match(indented) => indented,
             (false, _) => &line,
         };
         let unescaped;
@@ -95,11 +104,28 @@ impl Message {
             rest = &rest[found.end()..];
         }
         if let Some(found) = UPTIME.captures(rest) {
-            message.uptime = found[1].parse::<f64>().ok().map(|seconds| Nanos((seconds * 1e9) as u64));
+            message.uptime = uptime(&found[1]);
+            rest = &rest[found[0].len()..];
+        }
+        if message.uptime.is_none()
+            && message.program.is_none()
+            && let Some(found) = EMBEDDED.captures(rest)
+        {
+            message.uptime = uptime(&found[1]);
             rest = &rest[found[0].len()..];
         }
         rest = cut(rest, &CUT_UPTIME);
         rest = cut(rest, &CALLER);
+        if message.uptime.is_none()
+            && message.program.is_none()
+            && let Some(text) = KERNEL.captures(rest).and_then(|found| found.name("text"))
+        {
+            rest = &rest[text.start()..];
+        }
+        if message.uptime.is_some() {
+            // `[   12.345678] kernel: ` of netconsole's servers
+            rest = rest.strip_prefix("kernel: ").unwrap_or(rest);
+        }
         message.has_columns |= rest.len() < before;
         message.text = rest.to_owned();
         message
@@ -110,7 +136,10 @@ impl Message {
 fn after_syslog<'a>(line: &'a str, message: &mut Message) -> &'a str {
     let Some(date) = DATE.find(line) else {
         // `kernel:[405108.698255] ` of messages to all terminals.
-        return line.trim_start().strip_prefix("kernel:").map_or(line, |rest| rest.trim_start_matches(' '));
+        return line
+            .trim_start()
+            .strip_prefix("kernel:")
+            .map_or(line, |rest| rest.trim_start_matches(' ').trim_start_matches("... "));
     };
     message.wall = wall(date.as_str());
     let rest = &line[date.end()..];
@@ -120,8 +149,25 @@ fn after_syslog<'a>(line: &'a str, message: &mut Message) -> &'a str {
             message.program = Some(found[2].to_owned()).filter(|program| program != "kernel");
             &rest[found[0].len()..]
         }
-        None => rest,
+        // The name of the host was taken out.
+        None => rest.strip_prefix(": ").unwrap_or(rest),
     }
+}
+
+/// Seconds since the boot.
+fn uptime(seconds: &str) -> Option<Nanos> {
+    seconds.parse::<f64>().ok().map(|seconds| Nanos((seconds * 1e9) as u64))
+}
+
+/// The messages of a line: several, where a mail program or a page joined lines to one.
+pub fn messages(line: &str) -> impl Iterator<Item = &str> {
+    let mut begins: Vec<usize> = match line.matches("] ").nth(1) {
+        Some(_) => STAMP.find_iter(line).skip(1).map(|stamp| stamp.start()).collect(),
+        None => Vec::new(),
+    };
+    begins.insert(0, 0);
+    let ends: Vec<usize> = begins.iter().skip(1).copied().chain([line.len()]).collect();
+    begins.into_iter().zip(ends).filter_map(|(begin, end)| line.get(begin..end))
 }
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -194,6 +240,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lines_that_were_joined_are_parted() {
+        let table: [(&str, &[&str]); 4] = [
+            ("[   12.500000] a [1] b", &["[   12.500000] a [1] b"]),
+            ("> [   12.500000] a [   12.500001]  b [  9", &["> [   12.500000] a ", "[   12.500001]  b [  9"]),
+            ("words [   12.500000] a", &["words [   12.500000] a"]),
+            ("", &[""]),
+        ];
+        for (line, parts) in table {
+            assert_eq!(messages(line).collect::<Vec<_>>(), parts, "{line}");
+        }
+    }
+
+    #[test]
     fn columns_of_all_loggers() {
         let table = [
             ("[   12.345678] BUG: x", "BUG: x", Some(12_345_678_000), None),
@@ -226,6 +285,22 @@ mod tests {
             (r#"{"log":"[   12.5] BUG: \"x\"\n","stream":"stdout"}"#, "BUG: \"x\"", Some(12_500_000_000), None),
             ("2026-09-17T10:11:12.123456789Z stderr F [   12.5] BUG: x", "BUG: x", Some(12_500_000_000), None),
             ("[   12.5] active=2&gt;1 &lt;TASK&gt;<br>", "active=2>1 <TASK>", Some(12_500_000_000), None),
+            ("01: [   12.500000] BUG: x", "BUG: x", Some(12_500_000_000), None),
+            ("root@host:~# [   12.500000] BUG: x", "BUG: x", Some(12_500_000_000), None),
+            ("> 00:04:01.523104  [   12.500000] BUG: x", "BUG: x", Some(12_500_000_000), None),
+            (" 11 [   12.500000][ 2] [    C2] BUG: x", "BUG: x", Some(12_500_000_000), None),
+            ("[   12.500000] kernel: BUG: x", "BUG: x", Some(12_500_000_000), None),
+            ("Jul 27 10:15:29 : BUG: x", "BUG: x", None, None),
+            ("[Di Nov 15 22:52:28 2022] BUG: x", "BUG: x", None, None),
+            ("[  +0,000089] BUG: x", "BUG: x", None, None),
+            ("684.588608][   T28] INFO: x", "INFO: x", None, None),
+            ("03384 INFO: x", "INFO: x", None, None),
+            ("kernel: ... INFO: x", "INFO: x", None, None),
+            ("15:52:20,316 ERR kernel:INFO: x", "INFO: x", None, None),
+            ("2024-07-03T18:45:57.254477+02:00 host kernel INFO: x", "INFO: x", None, None),
+            ("    >> kernel:watchdog: BUG: x", "BUG: x", None, None),
+            ("    Sep 07 11:55:32 h kernel: INFO: x", "INFO: x", None, Some("h")),
+            ("Sep 24 12:08:48.974658 err C-1 kernel: [   12.5] BUG: x", "BUG: x", Some(12_500_000_000), Some("C-1")),
         ];
         for (line, text, uptime, host) in table {
             let message = Message::of(line);

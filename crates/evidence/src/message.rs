@@ -13,7 +13,7 @@ use crate::fact::Thread;
 /// A message with its numbers and names.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Message {
-    Boot { release: String },
+    Boot { release: String, version: Option<String> },
     NextBoot,
     CommandLine { text: String },
     Hypervisor { name: String },
@@ -43,7 +43,7 @@ pub enum Message {
     UserCode,
     KernelCode { function: String },
     Task { thread: Thread, state: char, running: bool },
-    SoftLockup { cpu: u32, stuck: Nanos, thread: Thread },
+    SoftLockup { cpu: u32, stuck: Nanos, thread: Option<Thread> },
     HardLockup { cpu: u32 },
     Blocked { thread: Thread, lasted: Nanos },
     BlockedOn { thread: Thread, owner: Option<Thread>, is_likely: bool },
@@ -65,6 +65,8 @@ pub enum Message {
     StalldBoost { thread: Thread, cpu: Option<u32> },
     ShowBlocked,
     DeviceLate { device: String },
+    Hang,
+    Remark { about: &'static str },
     Frame { function: String },
 }
 
@@ -80,8 +82,11 @@ const ROWS: &[Row] = &[
     // init/version.c, init/main.c, arch/*/kernel
     Row {
         triggers: &["Linux version "],
-        pattern: r"^Linux version (?<release>\d+\.\d+\S*)",
-        make: |found| Some(Message::Boot { release: text(found, "release") }),
+        pattern: r"^Linux version (?<release>\d+\.\d+\S*)(?:.*? (?<version>#\d.*))?",
+        make: |found| {
+            let version = found.name("version").map(|version| version.as_str().trim().to_owned());
+            Some(Message::Boot { release: text(found, "release"), version })
+        },
     },
     // journalctl, between boots
     Row {
@@ -159,6 +164,16 @@ const ROWS: &[Row] = &[
         triggers: &["self-detected stall on CPU"],
         pattern: r"^(?:rcu: )?INFO: (?<flavor>rcu\w*) self-detected stall on CPU(?<rest>.*)$",
         make: |found| Some(stall(found, true)),
+    },
+    // 2.6
+    Row {
+        triggers: &["detected stall on CPU", "RCU detected CPU"],
+        pattern: r"^INFO: (?<flavor>rcu\w*|RCU)(?:_state)? detected (?:stall on )?CPU (?<cpu>\d+) (?:stall )?\(t=(?<jiffies>\d+) jiffies\)",
+        make: |found| {
+            let cpus = cpu(found, "cpu").into_iter().collect();
+            let (flavor, jiffies) = (text(found, "flavor"), number(found, "jiffies"));
+            Some(Message::RcuStall { flavor, cpus, itself: true, jiffies })
+        },
     },
     Row {
         triggers: &[],
@@ -243,7 +258,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &[],
-        pattern: r"^\s*CPU: (?<cpu>\d+)(?: UID: \d+)? PID: (?<pid>\d+) Comm: (?<comm>\S+)$",
+        pattern: r"^\s*CPU: (?<cpu>\d+)(?: UID: \d+)? PID: (?<pid>\d+) Comm: (?<comm>\S+)(?: (?<release>\d+\.\d+\S*) #\d.*)?$",
         make: current,
     },
     Row {
@@ -251,10 +266,15 @@ const ROWS: &[Row] = &[
         pattern: r"^\s*Workqueue: \S+ (?<function>[\w.]+)(?: \[\w+\])?(?: \(.*\))?\s*$",
         make: |found| Some(Message::CurrentWork { function: text(found, "function") }),
     },
-    Row { triggers: &[], pattern: r"^\s*RIP: 0033:", make: |_| Some(Message::UserCode) },
+    // show_regs of x86, arm64, arm, powerpc, s390, MIPS, RISC-V, LoongArch
     Row {
         triggers: &[],
-        pattern: r"^\s*(?:RIP: (?:0010|e030):|pc : |NIP )(?:\[<?[0-9a-f]+>?\]\s*)*(?<function>[\w.]+)\+0x",
+        pattern: r"^\s*(?:RIP: 0033:|EIP: 0073:|EIP: 0x[0-7b][0-9a-f]{7} |pc : \[?<?0000[0-9a-f]{12}\b|pc : \[<[0-9ab][0-9a-f]{7}>\]|NIP \[0000[0-9a-f]{12}\] 0x|User PSW :)",
+        make: |_| Some(Message::UserCode),
+    },
+    Row {
+        triggers: &[],
+        pattern: r"^\s*(?:RIP: (?:0010|e030):|EIP: (?:0060:)?|EIP is at |PC is at |pc : |ERA: |NIP |epc ?: |Krnl PSW : [0-9a-f]+ [0-9a-f]+ \()(?:\[?<?[0-9a-f]{8,16}>?\]?\s+)*(?<function>[A-Za-z_][\w.]*)\+0x",
         make: |found| Some(Message::KernelCode { function: text(found, "function") }),
     },
     // kernel/sched/core.c: sched_show_task, also by SysRq
@@ -271,12 +291,12 @@ const ROWS: &[Row] = &[
     // kernel/watchdog.c
     Row {
         triggers: &["soft lockup - CPU#", "BUG: soft"],
-        pattern: r"^(?:(?:NMI )?watchdog: )?BUG: soft lockup - CPU#(?<cpu>\d+) stuck for (?<seconds>\d+)s! \[(?<comm>.*):\s*(?<pid>\d+)\]",
+        pattern: r"^(?:(?:NMI )?watchdog: )?BUG: soft lockup - CPU#(?<cpu>\d+) stuck for (?<seconds>\d+)s!(?: \[(?<comm>.*):\s*(?<pid>\d+)\])?",
         make: |found| {
             Some(Message::SoftLockup {
                 cpu: cpu(found, "cpu")?,
                 stuck: seconds(found, "seconds")?,
-                thread: thread(found)?,
+                thread: found.name("comm").and_then(|_| thread(found)),
             })
         },
     },
@@ -291,13 +311,25 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &["hard LOCKUP"],
-        pattern: r"^(?:(?:NMI )?watchdog: )?Watchdog detected hard LOCKUP on cpu (?<cpu>\d+)",
+        pattern: r"^(?:(?:NMI )?watchdog: )?(?:CPU ?\d+: )?(?:Kernel panic - not syncing: )?Watchdog detected hard LOCKUP on cpu (?<cpu>\d+)",
+        make: |found| Some(Message::HardLockup { cpu: cpu(found, "cpu")? }),
+    },
+    // arch/powerpc/kernel/watchdog.c
+    Row {
+        triggers: &["Hard LOCKUP"],
+        pattern: r"^(?:watchdog: )?CPU (?<own>\d+) (?:self-detected hard LOCKUP|detected hard LOCKUP on other CPUs (?<cpu>\d+)|Hard LOCKUP)",
+        make: |found| Some(Message::HardLockup { cpu: cpu(found, "cpu").or_else(|| cpu(found, "own"))? }),
+    },
+    // kernel/locking/spinlock_debug.c: who waits for the lock is no culprit.
+    Row {
+        triggers: &["BUG: spinlock lockup", "BUG: rwlock"],
+        pattern: r"^BUG: (?:spinlock|rwlock(?:-\w+)*) lockup(?: suspected)? on CPU#(?<cpu>\d+)",
         make: |found| Some(Message::HardLockup { cpu: cpu(found, "cpu")? }),
     },
     // kernel/hung_task.c
     Row {
         triggers: &["blocked for more than", "INFO: task "],
-        pattern: r"^INFO: task (?<comm>.+):(?<pid>\d+) blocked(?: in I/O wait)? ?for more than (?<seconds>\d+) seconds",
+        pattern: r#"^(?:\w+: )?INFO: task "?(?<comm>.+?)"?:(?<pid>\d+) blocked(?: in I/O wait)? ?for more than (?<seconds>\d+) secon"#,
         make: |found| Some(Message::Blocked { thread: thread(found)?, lasted: seconds(found, "seconds")? }),
     },
     Row {
@@ -313,7 +345,7 @@ const ROWS: &[Row] = &[
     // kernel/sched/rt.c, kernel/sched/deadline.c, kernel/sched/core.c, kernel/time/tick-sched.c
     Row {
         triggers: &["RT throttling activated"],
-        pattern: r"^sched: RT throttling activated(?:.*\(cpu (?<cpu>\d+)\))?",
+        pattern: r"^(?:\[sched_delayed\] )?sched: RT throttling activated(?:.*\(cpu (?<cpu>\d+)\))?",
         make: |found| Some(Message::RealTimeLimit { cpu: cpu(found, "cpu") }),
     },
     // Vendors' kernels list who used the limit up.
@@ -325,7 +357,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &["DL replenish lagged"],
-        pattern: r"^sched: DL replenish lagged too much",
+        pattern: r"^(?:\[sched_delayed\] )?sched: DL replenish lagged to+ much",
         make: |_| Some(Message::DeadlineLate),
     },
     Row {
@@ -445,23 +477,168 @@ const ROWS: &[Row] = &[
     },
     // drivers/nvme/host, net/sched/sch_generic.c, fs/nfs, drivers/ata
     Row {
-        triggers: &["timed out", "timeout", "not responding", "timeouts"],
-        pattern: r"^(?<device>nvme nvme\d+|NETDEV WATCHDOG: \S+|nfs: server \S+|ata\d+(?:\.\d+)?|blk_update_request: \S+|sd \S+|scsi \S+)[: (].*(?:timeout|timed out|not responding)",
+        triggers: &[
+            "timed out",
+            "timeout",
+            "Timeout",
+            "timing out",
+            "not responding",
+            "timeouts",
+            "controller is down",
+        ],
+        pattern: r"^(?<device>nvme nvme\d+|nfs: server \S+|ata\d+(?:\.\d+)?|mmc\d+|sd \S+|scsi \S+)[: (].*(?:[tT]imeout|timed out|timing out|not responding|controller is down)",
         make: |found| {
             let device = text(found, "device");
             let bare = device.strip_prefix("nvme ").unwrap_or(&device).trim_end_matches(':');
             Some(Message::DeviceLate { device: bare.to_owned() })
         },
     },
+    // net/sched/sch_generic.c: dev_watchdog
+    Row {
+        triggers: &["NETDEV WATCHDOG"],
+        pattern: r"^(?:.*?(?<before>[\w.@-]+): )?NETDEV WATCHDOG: (?:(?<device>[\w.@-]+) \(|CPU: \d+: )?.*timed out",
+        make: |found| {
+            let device = found.name("device").or(found.name("before"));
+            Some(Message::DeviceLate { device: device.map_or("a network device", |name| name.as_str()).to_owned() })
+        },
+    },
+    // drivers/gpu/drm
+    Row {
+        triggers: &["GPU HANG", " timeout, signaled", "ring gfx timeout"],
+        pattern: r"^(?:\[drm:\w+ \[(?<driver>\w+)\]\] \*ERROR\* ring \S+ timeout|(?<device>(?:amdgpu|i915|xe|nouveau|radeon) [\w:.]+): .*(?:GPU HANG|ring \S+ timeout))",
+        make: |found| {
+            let device = found.name("device").or(found.name("driver"))?;
+            Some(Message::DeviceLate { device: device.as_str().to_owned() })
+        },
+    },
+    // mm/oom_kill.c, mm/page_alloc.c, fs/xfs
+    Row {
+        triggers: &["ut of memory: Kill", "invoked oom-killer", "page allocation stalls", "memory allocation deadlock"],
+        pattern: r"(?:ut of memory: Kill(?:ed)? process|invoked oom-killer: |: page allocation stalls for \d|^XFS.*: possible memory allocation deadlock|\bpossible memory allocation deadlock size)",
+        make: |_| Some(Message::Remark { about: "memory ran out, and threads may have waited for memory" }),
+    },
+    // block/blk-core.c, fs/buffer.c
+    Row {
+        triggers: &["I/O error, dev "],
+        pattern: r"^(?:blk_update_request: |print_req_error: |end_request: )?(?:critical \w+|I/O) error, dev \w",
+        make: |_| Some(Message::Remark { about: "a disk had errors, and threads may have waited for it" }),
+    },
+    // kernel/irq/spurious.c
+    Row {
+        triggers: &["nobody cared", "Disabling IRQ #"],
+        pattern: r"^(?:irq \d+: nobody cared|Disabling IRQ #\d)",
+        make: |_| {
+            Some(Message::Remark {
+                about: "the kernel turned an interrupt off, and its device may not answer any more",
+            })
+        },
+    },
+    // arch/x86/kernel/cpu/mce, drivers/thermal/intel
+    Row {
+        triggers: &["cpu clock throttled"],
+        pattern: r"temperature above threshold, cpu clock throttled",
+        make: |_| Some(Message::Remark { about: "CPUs were slowed down by heat" }),
+    },
+    // kernel/events/core.c before 4.16
+    Row {
+        triggers: &["perf samples too long", "perf interrupt took too long"],
+        pattern: r"^perf (?:samples|interrupt) (?:took )?too long \((?<ns>\d+) >",
+        make: |found| Some(Message::SlowInterrupt { what: "perf", took: Nanos(number(found, "ns")?) }),
+    },
+    // kernel/time/clocksource.c, arch/x86/kernel/tsc.c
+    Row {
+        triggers: &["locksource tsc unstable", "TSC unstable due to clocksource"],
+        pattern: r"^(?:Clocksource \w+ unstable \(delta|tsc: Marking TSC unstable due to clocksource watchdog)",
+        make: |_| Some(Message::ClockJumped { cpu: None }),
+    },
+    // The kernel's words for a hang, in lines that no row above reads: of other versions, cut, or rewritten on the way.
+    Row {
+        triggers: &[
+            "oft lockup",
+            "oft LOCKUP",
+            "oftlockup: ",
+            "ard lockup",
+            "ard LOCKUP",
+            "lockup suspected",
+            "queue lockup",
+            "detected stall",
+            "tasks rude stall",
+            "RCU Stall",
+            "rcu stall",
+            "kthread starved",
+            "timer wakeup didn't happen",
+            "blocked for more than",
+            "blocked for over",
+            "hung_task: ",
+            "hung task",
+            "owner of a lock is",
+            "likely owned by task",
+            "stalled for ",
+            "haven't responded to the NMI",
+            "failed to run for",
+            "runnable task stall",
+            "failed to check in for",
+            "hogged CPU",
+            "hogged cpu",
+            "throttling activated",
+            "replenish lagged",
+            "need_resched set",
+            "non-responsive CSD",
+            "softirq work is pending",
+            "took too long",
+            "transmit queue",
+            "not responding to MCE",
+            "bug: soft",
+            "BUG: SOFT",
+        ],
+        pattern: r"(?i)^(?:(?:nmi )?watchdog:|bug:|info:|rcu:|srcu|smp:|csd:|sched:|sched_ext:|workqueue:|khungtaskd:|hung_task:|mce:|nohz|perf:|kernel panic - not syncing:|task \S+:\d+ |after \d+ seconds, these cpus ).*?(?:lockup\b.{0,12}|detected stall|tasks? rude stall|rcu stall|kthread starved|timer wakeup didn't|blocked (?:for (?:more than|over) \d|on an? [a-z-]+,? )|hung[ _]tasks?\b|stall(?:ed)? for \d|haven't responded to the nmi|failed to (?:run|check in) for|runnable task stall|hogged cpu|throttling activated|replenish lagged|need_resched set|non-responsive csd|softirq work is pending|took too long|transmit queue|not responding to mce|blocked tasks)",
+        // Not what a kernel says of its detectors when it starts.
+        make: |found| {
+            Some(Message::Hang).filter(|_| !["etector", "isabled", "nabled"].iter().any(|word| found[0].contains(word)))
+        },
+    },
+    Row {
+        triggers: &["Kernel panic - not syncing"],
+        pattern: r"^Kernel panic - not syncing: ",
+        make: |_| Some(Message::Remark { about: "the kernel panicked" }),
+    },
     // kernel/kallsyms.c: %pS and %pB
     Row {
         triggers: &[],
-        pattern: r"^\s*(?:\[<[0-9a-f]+>\] )?(?:\([^)]*\) )?(?:\? )?(?<function>[A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+",
+        pattern: r"^\s*(?:<(?:/?(?:IRQ|TASK|NMI|SOFTIRQ|#DF)|EOI)> +)*\(?(?:\[<?[0-9a-f]{8,16}>?\] ?){0,2}(?:\([^)]*\) )?(?:\? )?(?<function>[A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+",
         make: |found| Some(Message::Frame { function: text(found, "function") }).filter(|_| !found[0].contains("? ")),
+    },
+    // arch/arm/kernel/traps.c: dump_backtrace_entry
+    Row {
+        triggers: &[],
+        pattern: r"^\s*(?:\[<[0-9a-f]{8}>\] )?\(?(?<function>[A-Za-z_][\w.]*)\)? from (?:\[<[0-9a-f]{8}>\] )?\(?[A-Za-z_][\w.]*\+0x",
+        make: |found| Some(Message::Frame { function: text(found, "function") }),
     },
 ];
 
 impl Message {
+    /// Whether it begins a line by its words alone: no mailer's break makes such a line of the end of another one.
+    pub fn is_line(&self) -> bool {
+        matches!(
+            self,
+            Message::PoolLockup { .. }
+                | Message::Workqueue
+                | Message::PoolWork { .. }
+                | Message::RcuStall { .. }
+                | Message::RcuStarved { .. }
+                | Message::BacktraceOf { .. }
+                | Message::TaskDumpOf { .. }
+                | Message::Current { .. }
+                | Message::CurrentWork { .. }
+                | Message::UserCode
+                | Message::KernelCode { .. }
+                | Message::Task { .. }
+                | Message::SoftLockup { .. }
+                | Message::HardLockup { .. }
+                | Message::Blocked { .. }
+        )
+    }
+
     /// Whether others than the kernel print it: programs of BPF schedulers, and stalld. Anybody can have a logger print the kernel's
     /// words under a name of their own.
     pub fn is_of_programs(&self) -> bool {

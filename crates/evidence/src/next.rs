@@ -44,6 +44,12 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
                 record,
             ]
         }
+        (Trouble::Hang, _) => vec![
+            step("what the kernel printed before and after that line", "journalctl -k -o short-monotonic --no-pager"),
+            step("while it happens: what each CPU runs, in the kernel's log", "echo l | sudo tee /proc/sysrq-trigger"),
+            record,
+        ],
+        (Trouble::Remark, _) => vec![record, threads],
         (Trouble::Blocked, _) => vec![
             step("whether what it waits for is starved, while it lasts", "sudo unstarve record --for 30s"),
             step("all blocked threads with their stacks, in the kernel's log", "echo w | sudo tee /proc/sysrq-trigger"),
@@ -55,7 +61,14 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
         (Trouble::RealTimeLimit, _) => vec![threads, record, check],
         (Trouble::Deadline | Trouble::LateWakeup, _) => vec![record, threads],
         (Trouble::GroupLimit, _) => vec![check, record],
-        (Trouble::Interrupts | Trouble::InterruptLoad | Trouble::UserHeld | Trouble::Machine, _) => {
+        (Trouble::InterruptLoad, _) => vec![
+            step(
+                "which interrupts come, and on which CPU: add both looks to this text",
+                "cat /proc/interrupts /proc/softirqs; sleep 10; cat /proc/interrupts /proc/softirqs",
+            ),
+            record,
+        ],
+        (Trouble::Interrupts | Trouble::UserHeld | Trouble::Machine, _) => {
             vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
         }
         (Trouble::Device, _) => {

@@ -93,7 +93,7 @@ pub fn headline(judged: &Judged<'_>) -> String {
             format!("{who} {makes} no progress; {cpu} was seen running {}", names.join(", "))
         }
         (Trouble::CpuHeld | Trouble::Starved, InTheWay::Spins(held)) => {
-            let function = held.function.as_deref().unwrap_or("the kernel");
+            let function = held.innermost().unwrap_or("the kernel");
             format!("{cpu} hangs: {} waits there for another CPU or a lock, in {function}", thread(&held.thread))
         }
         (Trouble::Starved, InTheWay::Unknown) if !judged.stuck.in_flight.is_empty() => {
@@ -157,13 +157,13 @@ pub fn headline(judged: &Judged<'_>) -> String {
         (Trouble::RealTimeLimit, _) => "Real-time threads used up their limit of CPU time".to_owned(),
         (Trouble::Deadline, _) => "A deadline task fell behind its periods".to_owned(),
         (Trouble::InterruptLoad, _) => {
-            format!(
-                "Interrupts took {cpu}: {}",
-                judged.stuck.interrupts.as_ref().map_or("", |share| share.words.as_str())
-            )
+            format!("Interrupts took {cpu}: {}", judged.interrupts.as_ref().map_or("", |share| share.words.as_str()))
         }
         (Trouble::Machine, _) if judged.stuck.sign == Sign::Steal => {
             format!("The hypervisor took {} of the CPUs' time", judged.stuck.detail.as_deref().unwrap_or_default())
+        }
+        (Trouble::Interrupts, _) if judged.stuck.sign == Sign::InterruptsCame => {
+            format!("Most interrupts came on one CPU: {}", judged.stuck.detail.as_deref().unwrap_or_default())
         }
         (Trouble::Interrupts, _) => "Interrupt handlers take long".to_owned(),
         (Trouble::Machine, _) => "The machine's clock jumped or the machine stood still".to_owned(),
@@ -173,6 +173,10 @@ pub fn headline(judged: &Judged<'_>) -> String {
         (Trouble::LateWakeup, _) => format!("{who} woke late; the text does not say why"),
         (Trouble::GroupLimit, _) => {
             format!("The CPU limit of {} stopped its threads", judged.stuck.detail.as_deref().unwrap_or("a cgroup"))
+        }
+        (Trouble::Hang, _) => "The kernel reports a hang; the text does not say of what".to_owned(),
+        (Trouble::Remark, _) => {
+            format!("The log also says: {}", judged.stuck.detail.as_deref().unwrap_or("trouble"))
         }
         (Trouble::Device, _) => {
             format!("{} did not answer in time", judged.stuck.detail.as_deref().unwrap_or("a device"))
@@ -350,7 +354,23 @@ const AWAITED: [(Awaited, &[&str]); 9] = [
     ),
     (Awaited::Server, &["rpc_wait_bit_killable", "nfs_wait_bit_killable", "nfs4_", "cifs_", "ceph_"]),
     (Awaited::FuseProgram, &["fuse_", "request_wait_answer"]),
-    (Awaited::Lock, &["__mutex_lock", "mutex_lock", "rwsem_down", "down_read", "down_write", "__down"]),
+    (
+        Awaited::Lock,
+        &[
+            "__mutex_lock",
+            "mutex_lock",
+            "rwsem_down",
+            "down_read",
+            "down_write",
+            "__down",
+            "__down_read",
+            "__down_write",
+            "__rt_mutex",
+            "rt_mutex_slowlock",
+            "percpu_rwsem_wait",
+            "__percpu_down_read",
+        ],
+    ),
     (Awaited::Memory, &["congestion_wait", "balance_dirty_pages", "shrink_", "reclaim_throttle"]),
     (
         Awaited::Device,

@@ -280,3 +280,61 @@ fn what_is_missing_is_an_error_and_what_is_unreadable_a_loss() {
     let missing = gather(&[PathBuf::from("/nonexistent/x")], small());
     assert!(missing.is_err_and(|error| error.to_string().starts_with("cannot read /nonexistent/x: No such file")));
 }
+
+#[test]
+fn a_log_in_another_encoding_says_the_same() {
+    let quoted = LOCKUP.replace('=', "=3D").replace("Showing busy", "Showing =\nbusy");
+    let wide: Vec<u8> = format!("\u{feff}{LOCKUP}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let texts = [
+        ("lf", LOCKUP.as_bytes().to_vec()),
+        ("crlf", LOCKUP.replace('\n', "\r\n").into_bytes()),
+        ("cr", LOCKUP.replace('\n', "\r").into_bytes()),
+        ("quoted-printable", format!("Content-Transfer-Encoding: quoted-printable\n\n{quoted}").into_bytes()),
+        ("utf-16", wide),
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let mut answers = texts.map(|(name, text)| {
+        let file = directory.path().join(name);
+        fs::write(&file, text).unwrap();
+        verdicts(&gathered(&file)).into_iter().map(|(_, verdict)| verdict).collect::<Vec<_>>()
+    });
+    assert_eq!(answers[0].len(), 1);
+    let first = answers[0].clone();
+    answers.iter_mut().for_each(|answer| assert_eq!(*answer, first));
+}
+
+/// A log that was rotated in the middle of a trouble: each half says something of it.
+fn rotated(directory: &Path, day_of_the_second: u32) {
+    let line =
+        |day: u32, clock: &str, uptime: &str, text: &str| format!("Sep {day} {clock} db7 kernel: [{uptime}] {text}\n");
+    let lockup =
+        |seconds: u32| format!("BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for {seconds}s!");
+    let first = line(17, "10:11:12", "1000.100000", &lockup(40));
+    let backtrace = "CPU: 3 PID: 900 Comm: poller Not tainted 6.1.0-18-amd64 #1";
+    let second = line(day_of_the_second, "10:11:42", "1030.100000", &lockup(70))
+        + &line(day_of_the_second, "10:11:42", "1030.200000", "NMI backtrace for cpu 3")
+        + &line(day_of_the_second, "10:11:42", "1030.200001", backtrace);
+    fs::write(directory.join("kern.log.1.gz"), gzip(first.as_bytes())).unwrap();
+    fs::write(directory.join("kern.log"), second).unwrap();
+}
+
+#[test]
+fn one_boot_in_two_rotated_files_is_one_trouble() {
+    let directory = tempfile::tempdir().unwrap();
+    rotated(directory.path(), 17);
+    let found = gathered(directory.path());
+    let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);
+    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+    assert_eq!(report.findings[0].waits.count, 2);
+    assert!(report.findings[0].sentence.contains("starved by poller[900]"), "{}", report.findings[0].sentence);
+    assert!(report.findings[0].evidence[0].contains("kern.log.1.gz:1:"), "{:?}", report.findings[0].evidence);
+}
+
+#[test]
+fn the_same_uptime_on_another_day_is_another_boot() {
+    let directory = tempfile::tempdir().unwrap();
+    rotated(directory.path(), 18);
+    let found = gathered(directory.path());
+    let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);
+    assert_eq!(report.findings.len(), 2, "{:?}", report.findings);
+}

@@ -161,3 +161,182 @@ fn a_device_that_is_late_explains_who_is_blocked() {
 fn a_text_without_a_word_of_it_says_so() {
     insta::assert_snapshot!(findings(&[("mail", "Hello,\n\nmy disk is slow.\n")]));
 }
+
+/// A stall of CPU 1 that another CPU noticed, with the stack of what runs there.
+fn stall(thread: &str, stack: &str) -> String {
+    let stack: String = stack.lines().map(|line| format!("[  100.500006] {line}\n")).collect();
+    format!(
+        "[  100.500000] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:
+[  100.500001] rcu: \t1-...0: (1 GPs behind) idle=1fe/1/0x4000000000000000 softirq=498/499 fqs=2379
+[  100.500002] rcu: \t(detected by 0, t=5252 jiffies, g=5, q=7 ncpus=4)
+[  100.500003] Sending NMI from CPU 0 to CPUs 1:
+[  100.500004] NMI backtrace for cpu 1
+[  100.500005] CPU: 1 PID: 900 Comm: {thread} Not tainted 6.1.0-18-amd64 #1
+{stack}"
+    )
+}
+
+#[test]
+fn what_a_look_shows_the_cpu_doing() {
+    let rows = [
+        // A thread of the kernel or of a program that runs kernel code is what holds the CPU.
+        ("its own code", "dd", "RIP: 0010:copy_page+0x7/0x10\n Call Trace:\n  <TASK>\n filemap_read+0x1/0x2\n"),
+        // In an instrumented kernel the innermost function is the instrument.
+        (
+            "waits for another CPU, below an instrument",
+            "dd",
+            "RIP: 0010:__sanitizer_cov_trace_pc+0x20/0x50\n smp_call_function_many_cond+0x1/0x2\n",
+        ),
+        ("the stopper of a CPU waits for others", "migration/1", "RIP: 0010:rcu_momentary_eqs+0x2/0x10\n"),
+        (
+            "softirqs at the end of an interrupt",
+            "dd",
+            "RIP: 0010:net_rx_action+0x77/0x2a8\n __do_softirq+0x1/0x2\n irq_exit_rcu+0x1/0x2\n sysvec_apic_timer_interrupt+0x1/0x2\n",
+        ),
+        (
+            "softirqs are the work of ksoftirqd",
+            "ksoftirqd/1",
+            "RIP: 0010:net_rx_action+0x77/0x2a8\n handle_softirqs+0x1/0x2\n run_ksoftirqd+0x1/0x2\n",
+        ),
+        (
+            "softirqs that the thread raised itself",
+            "iperf",
+            "RIP: 0010:net_rx_action+0x77/0x2a8\n __do_softirq+0x1/0x2\n do_softirq+0x1/0x2\n __local_bh_enable_ip+0x1/0x2\n",
+        ),
+        (
+            "an interrupt's handler",
+            "dd",
+            "RIP: 0010:mmio_read+0x77/0x2a8\n handle_irq_event+0x1/0x2\n handle_edge_irq+0x1/0x2\n",
+        ),
+        ("arm64", "dd", "pc : queued_spin_lock_slowpath+0x60/0x3a4\nlr : x+0x1/0x2\n"),
+        ("arm64, a program", "dd", "pc : 0000ffff8a1b2c3d\nlr : 0000ffff8a1b2c3d\n"),
+        ("arm", "dd", "PC is at csd_lock_wait+0x10/0x20\nLR is at x+0x1/0x2\n"),
+        (
+            "powerpc",
+            "dd",
+            "NIP:  c00000000018a4ec LR: c00000000018a4b0 CTR: 0\nNIP [c00000000018a4ec] smp_call_function_many_cond+0x4dc/0x5e0\nLR [c00000000018a4b0] x+0x1/0x2\n",
+        ),
+        ("s390", "dd", "Krnl PSW : 0704e00180000000 000000000012ab34 (arch_spin_lock_wait+0x1c/0x50)\n"),
+        ("RISC-V", "dd", "epc : smp_call_function_many_cond+0x1ba/0x436\n ra : x+0x1/0x2\n"),
+    ];
+    let lines =
+        rows.map(|(what, thread, stack)| format!("{what}\n  {}", findings(&[("dmesg", &stall(thread, stack))])));
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn a_work_item_belongs_to_the_thread_above_it() {
+    let text = stall("udevd", "RIP: 0010:advance_sched+0x9cc/0xc90\n")
+        + "task:kworker/1:1     state:R  running task     stack:22536 pid:43    tgid:43    ppid:2      flags:0x00004000
+Workqueue: mld mld_ifc_work
+Call Trace:
+ __schedule+0x1/0x2
+";
+    let found = findings(&[("dmesg", &text)]);
+    assert!(found.contains("RCU cannot go on: udevd[900] holds CPU 1"), "{found}");
+}
+
+#[test]
+fn the_thread_of_rcu_is_not_what_runs_on_the_cpu_that_noticed() {
+    let text = "[  100.000000] BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 32s!
+[  100.500000] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:
+[  100.500001] rcu: \t(detected by 0, t=3752 jiffies, g=2501, q=587)
+[  100.500002] rcu: All QSes seen, last rcu_preempt kthread activity 557 (4295471128-4295470571), jiffies_till_next_fqs=1, root ->qsmask 0x0
+[  100.500003] rcu: rcu_preempt kthread starved for 557 jiffies! g2705 f0x2 RCU_GP_CLEANUP(7) ->state=0x0 ->cpu=0
+[  100.500004] task:rcu_preempt     state:R  running task     stack:    0 pid:   10 ppid:     2 flags:0x00000428
+[  100.500005] Call trace:
+[  100.500006]  __switch_to+0x14c/0x1e0
+";
+    let found = findings(&[("dmesg", text)]);
+    assert!(!found.contains("starved by rcu_preempt"), "{found}");
+}
+
+#[test]
+fn a_log_with_a_sign_of_a_hang_is_not_healthy() {
+    let log = |line: &str| {
+        let boot = "[    0.000000] Linux version 6.1.0-18-amd64 (gcc-12) #1 SMP\n[    1.000000] usb 1-1: new device\n";
+        format!("{boot}[  100.500000] {line}\n[  101.000000] usb 2-1: USB disconnect, device number 4\n")
+    };
+    let lines = [
+        "INFO: rcu_tasks detected stalls on tasks:",
+        "watchdog: bug: soft LOCKUP - cpu#1 stuck for 22s! [x:900]",
+        "BUG: soft lockup detected on CPU#1!",
+        "watchdog: BUG: soft lockup - CPU#1 stuck for 61s!",
+        "BUG: spinlock lockup suspected on CPU#0, kswapd0/643",
+        "watchdog: CPU 12 detected hard LOCKUP on other CPUs 13",
+        "watchdog: CPU 12 self-detected hard LOCKUP @ x+0x1/0x2",
+        "watchdog: CPU232: Watchdog detected hard LOCKUP on cpu 232",
+        "Kernel panic - not syncing: Watchdog detected hard LOCKUP on cpu 0",
+        "Kernel panic - not syncing: hung_task: blocked tasks",
+        "task kworker/u8:3:123 blocked for more than 120 seconds",
+        "vkhungtaskd: INFO: task \"f2fs_ckpt-254:5\":769 blocked for more than 193 seconds.",
+        "INFO: rcu_sched_state detected stall on CPU 3 (t=2500 jiffies)",
+        "rcu: rcu_sched kthread timer wakeup didn't happen for 5250 jiffies! g5 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x402",
+        "After 10 seconds, these CPUS still haven't responded to the NMI: 3",
+        "[sched_delayed] sched: RT throttling activated",
+        "sched: DL replenish lagged to much",
+        "sched_ext: simple: watchdog failed to check in for 5.001s",
+        "e1000e 0000:00:19.0 eth0: NETDEV WATCHDOG: CPU: 2: transmit queue 0 timed out 8040 ms",
+        "NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5000 ms",
+        "nvme nvme0: controller is down; will reset: CSTS=0x3",
+        "amdgpu 0000:0c:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=2",
+        // Trouble beside.
+        "Out of memory: Killed process 900 (x) total-vm:1kB",
+        "I/O error, dev sda, sector 1 op 0x0:(READ) flags 0x0",
+        "irq 16: nobody cared (try booting with the \"irqpoll\" option)",
+        "CPU3: Core temperature above threshold, cpu clock throttled (total events = 1)",
+        "perf samples too long (2506 > 2500), lowering kernel.perf_event_max_sample_rate to 50000",
+        "Clocksource tsc unstable (delta = 299958957929 ns)",
+        // None.
+        "NMI watchdog: Enabled. Permanently consumes one hw-PMU counter.",
+        "watchdog: Delayed init of the lockup detector failed: -19",
+        "rcu: \tRCU CPU stall warnings timeout set to 100 (rcu_cpu_stall_timeout).",
+        "Kernel command line: root=/dev/sda1 softlockup_panic=1 hung_task_panic=1",
+    ];
+    insta::assert_snapshot!(lines.map(|line| format!("{line}\n  {}", findings(&[("dmesg", &log(line))]))).join("\n"));
+}
+
+#[test]
+fn a_line_of_a_hang_that_a_mailer_broke_is_whole_again() {
+    let text = "> > [  607.608845] INFO: task fio:3382 blocked for more than 121\n> > seconds.\n> > [  607.608900]  __schedule+0x1/0x2\n> > [  607.608901]  io_schedule+0x1/0x2\n";
+    let found = findings(&[("mail", text)]);
+    assert!(found.contains("fio[3382] is blocked"), "{found}");
+    let bare = "> > INFO: task kworker/u36:10:377691 blocked for more than 122\n> > seconds.\n";
+    let found = findings(&[("mail", bare)]);
+    assert!(found.contains("kworker/u36:10[377691] is blocked"), "{found}");
+    let title = "cannot exit for a long time, then trigger hungtask:\nINFO: task kworker/56:0:1391396 blocked for more than 122 seconds.\n";
+    let found = findings(&[("mail", title)]);
+    assert!(found.contains("kworker/56:0[1391396] is blocked"), "{found}");
+}
+
+#[test]
+fn messages_that_were_joined_to_a_line_are_read() {
+    let text = "> [30881.451577] note: kworker/60:1[1740] exited with irqs disabled [31086.440252] watchdog: CPU232: Watchdog detected hard LOCKUP on cpu 232 [31086.440253] Modules linked in: x\n";
+    let found = findings(&[("mail", text)]);
+    assert!(found.contains("Kernel code holds CPU 232"), "{found}");
+}
+
+#[test]
+fn a_number_of_jiffies_that_ran_over_says_nothing() {
+    for jiffies in ["18446744073709551615", "4294967211"] {
+        let text = format!(
+            "[  100.5] rcu: rcu_preempt kthread starved for {jiffies} jiffies! g5 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x0 ->cpu=1\n"
+        );
+        let found = findings(&[("dmesg", &text)]);
+        assert!(found.ends_with("the text does not say what ran there."), "{found}");
+    }
+}
+
+#[test]
+fn a_thread_that_hangs_on_one_cpu_after_the_other_is_not_the_cause() {
+    let lockup = |second: u32, cpu: u32, thread: &str| {
+        format!("[{second:5}.100000] watchdog: BUG: soft lockup - CPU#{cpu} stuck for 26s! [{thread}]\n")
+    };
+    let first = lockup(1000, 15, "kworker/15:7:818734") + &lockup(1400, 4, "systemd:1") + &lockup(1600, 7, "systemd:1");
+    let found = findings(&[("dmesg", &(first.clone() + &lockup(1700, 5, "systemd:1")))]);
+    assert!(!found.contains("in the thread systemd"), "{found}");
+    assert!(findings(&[("dmesg", &first)]).contains("in the thread systemd"));
+    let two = lockup(1000, 7, "systemd:1") + &lockup(1100, 7, "systemd-journal:820197");
+    let found = findings(&[("dmesg", &two)]);
+    assert!(found.contains("thread systemd[1]") && found.contains("thread systemd-journal[820197]"), "{found}");
+}

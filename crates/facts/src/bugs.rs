@@ -16,6 +16,12 @@ impl Bug {
         row.is_stated().then_some(Bug(row))
     }
 
+    /// Bugs by which a task of the fair class waits behind an equal for long.
+    pub fn that_look_like_an_equal() -> impl Iterator<Item = Bug> {
+        const IDS: [&str; 5] = ["reweight-lag", "zero-vruntime", "yield-leapfrog", "yield-deadline", "idle-slice"];
+        IDS.into_iter().filter_map(|id| BUGS.row(id).and_then(Bug::of))
+    }
+
     /// Its id.
     pub fn id(self) -> &'static str {
         self.0.name()

@@ -19,6 +19,7 @@ mod span;
 mod stat;
 mod tables;
 mod version;
+mod weights;
 
 pub use allowed::{Allowed, Availability, Capability};
 pub use bugs::{BUGS, Bug};
@@ -41,3 +42,4 @@ pub use snapshot::{
 pub use stat::{Stat, flag};
 pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};
 pub use version::{Version, VersionError};
+pub use weights::{WEIGHT_FORMULAS, WeightFormula};

@@ -156,6 +156,7 @@ mod tests {
             is_kernel_thread: false,
             placement,
             begins_on: None,
+            is_born: false,
             costs: SwitchCosts::default(),
             ops: vec![Op::Wake(ActorId(0))],
         };

@@ -86,6 +86,7 @@ mod tests {
             is_kernel_thread: false,
             placement: Placement { class, cpus: CpuSet::default(), cgroup: None, slice: None },
             begins_on: None,
+            is_born: false,
             costs: SwitchCosts::default(),
             ops: ops.to_vec(),
         };

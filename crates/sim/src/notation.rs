@@ -329,10 +329,10 @@ fn labels(names: &[&str]) -> Vec<String> {
 fn merged(written: Vec<WrittenActor>, program: &Program) -> Vec<WrittenActor> {
     let mut woken = vec![false; program.actors.len()];
     for op in program.actors.iter().flat_map(|actor| &actor.ops) {
-        if let crate::Op::Wake(id) | crate::Op::WakeAfter(id, _) = op {
-            if let Some(woken) = woken.get_mut(id.index()) {
-                *woken = true;
-            }
+        if let crate::Op::Wake(id) | crate::Op::WakeAfter(id, _) = op
+            && let Some(woken) = woken.get_mut(id.index())
+        {
+            *woken = true;
         }
     }
     let mut all: Vec<(bool, WrittenActor)> = Vec::new();

@@ -48,7 +48,8 @@ mod tests {
         let ops = vec![Op::SleepUntil(Nanos(10)), Op::SleepFor(Nanos(20)), Op::SleepUntil(Nanos(30))];
         let (process, begins_on, is_kernel_thread, costs) = (None, None, false, SwitchCosts::default());
         let comm = "a".to_owned();
-        let actor = Actor { tid: Tid(1), process, comm, is_kernel_thread, placement, begins_on, costs, ops };
+        let actor =
+            Actor { tid: Tid(1), process, comm, is_kernel_thread, placement, begins_on, is_born: false, costs, ops };
         let program = Program { actors: vec![actor.clone(), actor], ..Program::default() };
         assert_eq!(program.shifted(0), program);
         let times = |seed| {

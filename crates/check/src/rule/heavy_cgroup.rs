@@ -1,7 +1,7 @@
 //! Rule `heavy-cgroup`: a top-level cgroup outweighs kernel threads.
 
 use unstarve_change::{Change, Selector, Target, Value};
-use unstarve_facts::{CgroupFacts, CgroupVersion, Configured, Holds};
+use unstarve_facts::{CgroupFacts, CgroupVersion, Configured, Holds, WeightFormula};
 use unstarve_sched::setting::cgroup;
 use unstarve_sched::{least_nice_that_equals, share_against};
 
@@ -64,7 +64,7 @@ fn hit(case: &AuditInput<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
     let cpus = group.cpus.as_ref().map_or(case.online.len(), unstarve_model::CpuSet::len).max(1);
     let alone = share_against(WORKER_WEIGHT, weight);
     let mounts = completing_mounts(case);
-    let severity = match (threads, alone < STARVED_SHARE && !mounts.is_empty()) {
+    let severity = match (threads.unwrap_or(1), alone < STARVED_SHARE && !mounts.is_empty()) {
         (0, _) => Severity::Info,
         (_, true) if case.facts.direct_overwrites_complete_inline() != Holds::Yes => Severity::Critical,
         _ => Severity::Warning,
@@ -85,7 +85,11 @@ fn hit(case: &AuditInput<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
             ))
             .because(arithmetic(weight, cpus))
             .because(nice(weight))
-            .because(format!("{threads} threads are in it"))
+            .because_of(request(group))
+            .because(match threads {
+                Some(threads) => format!("{threads} threads are in it"),
+                None => "which threads are in it was not collected".to_owned(),
+            })
             .because_of((!mounts.is_empty()).then(|| format!("direct writes complete in such workers: {}", described(&mounts))))
             .because_of(seen_at_work(case))
             .would(consequence(case, alone))
@@ -101,12 +105,26 @@ fn hit(case: &AuditInput<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
     )
 }
 
+/// What a weight of `kubepods` means: the kubelet writes it from the CPUs that pods may request, by the linear formula, whatever the
+/// formula of the container runtime is.
+fn request(group: &CgroupFacts) -> Option<String> {
+    let weight = group.weight.filter(|_| group.path.trim_start_matches('/').starts_with("kubepods"))?;
+    let cpus = WeightFormula::Linear.request(weight);
+    Some(format!(
+        "the kubelet writes such a weight for {cpus:.1} CPUs that pods may request; in a container it is a request of {:.1} CPUs with \
+         runc 1.3.2 or crun 1.23 and later, of {cpus:.1} before",
+        WeightFormula::Quadratic.request(weight)
+    ))
+}
+
 /// The number of threads in the group and below it.
-fn members(case: &AuditInput<'_>, group: &CgroupFacts) -> usize {
+fn members(case: &AuditInput<'_>, group: &CgroupFacts) -> Option<usize> {
     let inside = |path: &str| {
         path.strip_prefix(group.path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    case.snapshot.tasks.iter().filter(|task| task.cgroup.as_deref().is_some_and(inside)).count()
+    let mut groups = case.snapshot.tasks.iter().filter_map(|task| task.cgroup.as_deref()).peekable();
+    groups.peek()?;
+    Some(groups.filter(|path| inside(path)).count())
 }
 
 fn file_of(group: &CgroupFacts) -> &'static str {

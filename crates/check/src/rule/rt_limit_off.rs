@@ -34,6 +34,7 @@ fn severity(case: &AuditInput<'_>) -> Severity {
 fn real_time_tasks(case: &AuditInput<'_>) -> String {
     match case.real_time.iter().max_by(|a, b| a.cpu_use.unwrap_or(0.0).total_cmp(&b.cpu_use.unwrap_or(0.0))) {
         Some(group) => format!("there are real-time tasks, for example {}", group.named()),
+        None if !case.knows_threads() => "whether there are real-time tasks was not collected".to_owned(),
         None => "there is no real-time task now".to_owned(),
     }
 }

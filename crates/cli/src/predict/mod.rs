@@ -136,7 +136,7 @@ fn subjects<E: Engine>(
     for finding in findings {
         let subject = subject_of(finding, program);
         let mut changes = Vec::new();
-        for (name, remedy, made) in asked(args, finding, program)? {
+        for Asked { name, remedy, changes: made } in asked(args, finding, program)? {
             let prediction = match &mut other {
                 Some(other) => baseline.predict_on(*other, &subject, &made)?,
                 None => baseline.predict(engine, &subject, &made)?,
@@ -169,20 +169,32 @@ fn findings<'r>(args: &LowArgs, report: &'r Report) -> Result<Vec<&'r Finding>> 
     Ok(found)
 }
 
-/// The changes that are asked for, each with its name and, of a remedy, its number.
-fn asked(args: &LowArgs, finding: &Finding, program: &Program) -> Result<Vec<(String, Option<u32>, Vec<Change>)>> {
+/// What is asked about: changes that are made together.
+struct Asked {
+    name: String,
+    /// The number of the remedy that it is.
+    remedy: Option<u32>,
+    changes: Vec<Change>,
+}
+
+fn asked(args: &LowArgs, finding: &Finding, program: &Program) -> Result<Vec<Asked>> {
     if !args.change.is_empty() {
         let mut made = Vec::new();
         for text in &args.change {
             made.extend(change::typed(text, program)?);
         }
-        return Ok(vec![(args.change.join(" "), None, made)]);
+        return Ok(vec![Asked { name: args.change.join(" "), remedy: None, changes: made }]);
     }
     if let Some(kernel) = &args.kernel {
-        return Ok(vec![(format!("Linux {kernel}"), None, Vec::new())]);
+        return Ok(vec![Asked { name: format!("Linux {kernel}"), remedy: None, changes: Vec::new() }]);
     }
     let remedies = (1..).zip(&finding.remedies);
-    Ok(remedies.map(|(number, remedy)| (remedy.id.to_string(), Some(number), remedy.changes.clone())).collect())
+    let asked = remedies.map(|(number, remedy)| Asked {
+        name: remedy.id.to_string(),
+        remedy: Some(number),
+        changes: remedy.changes.clone(),
+    });
+    Ok(asked.collect())
 }
 
 /// With more operations a program is not played for a sentence.

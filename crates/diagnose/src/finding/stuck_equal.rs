@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use unstarve_facts::{BUGS, Bug, Holds};
+use unstarve_facts::{Bug, Holds};
 use unstarve_model::{EventType, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
@@ -18,10 +18,6 @@ use crate::verdict::{self, Cause};
 
 /// An equal that had the CPU for this long is a culprit even if most of the wait had another reason.
 const HELD_BY_ITSELF: Nanos = Nanos::from_millis(200);
-
-/// Known kernel bugs by which an equal keeps a CPU.
-const BUGS_THAT_LOOK_SO: [&str; 5] =
-    ["reweight-lag", "zero-vruntime", "yield-leapfrog", "yield-deadline", "idle-slice"];
 
 /// Confidence without a host snapshot: victim, culprit and lengths are recorded, that their weights are equal is not.
 const BEHIND_AN_EQUAL: f64 = 0.85;
@@ -131,9 +127,8 @@ fn is_turn(blame: &Blame) -> bool {
 
 /// Known bugs of this kernel that look like this.
 fn known_bugs(case: &Case<'_>) -> impl Iterator<Item = SharingClaim> {
-    let bugs = BUGS_THAT_LOOK_SO.iter().filter_map(|id| BUGS.row(id).and_then(Bug::of));
     // They are bugs of the fair class.
-    let bugs = bugs.filter(|_| case.bpf_scheduler().is_none());
+    let bugs = Bug::that_look_like_an_equal().filter(|_| case.bpf_scheduler().is_none());
     let affects = bugs.filter(|bug| bug.affects(&case.facts) == Holds::Yes);
     affects.map(|bug| SharingClaim::KnownBug { id: bug.id(), says: bug.says() })
 }

@@ -1,6 +1,7 @@
 //! Tables and dumps in a text: lists of threads, dumps of the scheduler, output of tools. Each begins with a line of its own and
 //! takes the lines after it while they fit.
 
+mod interrupts;
 mod latency_tools;
 mod proc_files;
 mod run_queue;
@@ -58,6 +59,11 @@ const KINDS: &[Kind] = &[
     proc_files::GROUP,
     proc_files::CHRT,
     proc_files::SYSCTL,
+    proc_files::UNAME,
+    interrupts::KIND,
+    proc_files::FEATURES,
+    proc_files::LSCPU,
+    proc_files::CONFIG,
 ];
 
 /// Words by which first lines are found.

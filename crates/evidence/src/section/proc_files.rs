@@ -321,6 +321,72 @@ impl Section for Sysctl {
     }
 }
 
+/// `uname -a`, a line of lscpu, a line of a kernel's build options, the scheduler's features: a line that says all.
+struct One {
+    name: &'static str,
+    take: fn(&str, &mut Facts),
+}
+
+impl Section for One {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn first(&mut self, text: &str, _spot: &Spot, facts: &mut Facts) {
+        (self.take)(text.trim(), facts);
+    }
+
+    fn line(&mut self, _text: &str, _spot: &Spot, _facts: &mut Facts) -> Took {
+        Took::End
+    }
+}
+
+fn one(is_one: bool, name: &'static str, take: fn(&str, &mut Facts)) -> Option<Box<dyn Section>> {
+    is_one.then(|| Box::new(One { name, take }) as Box<dyn Section>)
+}
+
+pub(super) const UNAME: Kind = Kind { triggers: &["GNU/Linux"], open: open_uname };
+pub(super) const FEATURES: Kind = Kind { triggers: &["NEXT_BUDDY"], open: open_features };
+pub(super) const LSCPU: Kind = Kind { triggers: &["On-line CPU(s) list:"], open: open_lscpu };
+pub(super) const CONFIG: Kind = Kind { triggers: &["CONFIG_HZ="], open: open_config };
+
+pattern!(
+    UNAME_LINE = r"^Linux \S+ (?<release>\d+\.\d+\S*) (?<version>#\d.*?) (?:x86_64|i[3-6]86|aarch64|armv\S+|ppc64(?:le)?|s390x?|riscv64|loongarch64)\b.*GNU/Linux$"
+);
+
+fn open_uname(text: &str, _file: u32) -> Option<Box<dyn Section>> {
+    one(UNAME_LINE.is_match(text.trim()), "uname -a", |text, facts| {
+        if let Some(found) = UNAME_LINE.captures(text) {
+            facts.kernel.get_or_insert_with(|| found["release"].to_owned());
+            facts.kernel_version.get_or_insert_with(|| found["version"].to_owned());
+        }
+    })
+}
+
+/// A line of names in capitals, among them one that each kernel since 2.6.32 has.
+fn open_features(text: &str, _file: u32) -> Option<Box<dyn Section>> {
+    let is_name =
+        |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_' || byte.is_ascii_digit());
+    let is_one = text.split_whitespace().count() >= 8 && text.split_whitespace().all(is_name);
+    one(is_one, "features of the scheduler", |text, facts| {
+        facts.files.entry("/sys/kernel/debug/sched/features".to_owned()).or_insert_with(|| text.to_owned());
+    })
+}
+
+fn open_lscpu(text: &str, _file: u32) -> Option<Box<dyn Section>> {
+    one(text.trim().starts_with("On-line CPU(s) list:"), "lscpu", |text, facts| {
+        let list = text.split_once(':').map_or("", |(_, list)| list.trim());
+        facts.files.entry("/sys/devices/system/cpu/online".to_owned()).or_insert_with(|| list.to_owned());
+    })
+}
+
+fn open_config(text: &str, _file: u32) -> Option<Box<dyn Section>> {
+    one(text.trim().starts_with("CONFIG_HZ="), "build options of the kernel", |text, facts| {
+        let hertz = text.strip_prefix("CONFIG_HZ=").and_then(|hertz| hertz.parse().ok());
+        facts.hertz = facts.hertz.or(hertz.filter(|hertz| (1..=10_000).contains(hertz)).map(crate::jiffies::Hertz));
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::facts_of;
@@ -352,6 +418,24 @@ prio                                         :                  120
         SeenWaiting kworker/3:1[52] cpus [] AtLeast(Nanos(1950500000)) line 4
         listed kworker/3:1[52] normal None
         ");
+    }
+
+    #[test]
+    fn lines_that_say_all() {
+        let text = "$ uname -a
+Linux db7 6.1.0-18-amd64 #1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01) x86_64 GNU/Linux
+Debian GNU/Linux 12 (bookworm)
+On-line CPU(s) list:                  0-31
+CONFIG_HZ=250
+GENTLE_FAIR_SLEEPERS START_DEBIT NO_NEXT_BUDDY LAST_BUDDY CACHE_HOT_BUDDY WAKEUP_PREEMPTION NO_HRTICK DOUBLE_TICK
+";
+        let mut facts = crate::fact::Facts::default();
+        crate::scan::scan(text.as_bytes(), "x", 0, &mut facts).expect("a text");
+        assert_eq!(facts.kernel.as_deref(), Some("6.1.0-18-amd64"));
+        assert_eq!(facts.kernel_version.as_deref(), Some("#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1 (2024-02-01)"));
+        assert_eq!(facts.hertz, Some(crate::jiffies::Hertz(250)));
+        let files: Vec<_> = facts.files.keys().map(String::as_str).collect();
+        assert_eq!(files, ["/sys/devices/system/cpu/online", "/sys/kernel/debug/sched/features"]);
     }
 
     #[test]

@@ -185,6 +185,7 @@ impl SchedDebug {
             work: None,
             in_user_code: None,
             function: None,
+            callers: Vec::new(),
             spot: spot.clone(),
             at: at(spot.line),
         };

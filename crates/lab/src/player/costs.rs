@@ -63,6 +63,7 @@ pub(crate) fn calibration(cpus: u32) -> Program {
         is_kernel_thread: false,
         placement: Placement { class, cpus: [CpuId(0)].into_iter().collect::<CpuSet>(), cgroup: None, slice: None },
         begins_on: None,
+        is_born: false,
         costs: SwitchCosts::default(),
         ops,
     };

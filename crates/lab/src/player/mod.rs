@@ -159,7 +159,7 @@ mod tests {
     use std::fs;
 
     use unstarve_model::{CpuId, CpuSet, SchedPolicy};
-    use unstarve_sim::{ActorId, Class, Placement};
+    use unstarve_sim::{ActorId, Class, Placement, SwitchCosts};
 
     use super::*;
 
@@ -174,6 +174,9 @@ mod tests {
             process: None,
             comm: (*comm).to_owned(),
             is_kernel_thread: false,
+            begins_on: None,
+            is_born: false,
+            costs: SwitchCosts::default(),
             placement: Placement {
                 class: Class::Fair { policy: SchedPolicy::Other, nice: 0 },
                 cpus: cpus.clone(),

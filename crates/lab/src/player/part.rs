@@ -218,7 +218,7 @@ fn sleep_for(ns: u64) {
 #[cfg(test)]
 mod tests {
     use unstarve_model::{CpuSet, Nanos, SchedPolicy, Tid};
-    use unstarve_sim::{ActorId, Class, Placement};
+    use unstarve_sim::{ActorId, Class, Placement, SwitchCosts};
 
     use super::*;
 
@@ -230,6 +230,9 @@ mod tests {
             process: None,
             comm: "a".to_owned(),
             is_kernel_thread: false,
+            begins_on: None,
+            is_born: false,
+            costs: SwitchCosts::default(),
             placement: Placement { class, cpus: CpuSet::default(), cgroup: None, slice: None },
             ops: vec![
                 Op::Run(Nanos(10)),
