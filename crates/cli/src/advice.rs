@@ -341,7 +341,6 @@ fn for_a_word(command: &str, typed: &str, rest: &[&str]) -> Option<String> {
         ),
         "fix" => Some(format!("one remedy: --remedy {word}")),
         "check" if typed.ends_with(".json") => Some(format!("a snapshot: --snapshot {word}")),
-        "check" if typed.starts_with(|c: char| c.is_ascii_digit()) => Some(format!("an upgrade: --upgrade-to {word}")),
         "check" => Some(format!("check looks at settings; a recording: unstarve explain {word}")),
         "knobs" => {
             Some("two kernels: unstarve knobs diff 5.10 6.12; a value: unstarve knobs set NAME VALUE".to_owned())

@@ -1,9 +1,9 @@
 //! `unstarve check`: which settings of a host will starve threads.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use unstarve_check::{RULES, Severity, audit, audit_upgrade, sarif};
 use unstarve_facts::Version;
@@ -99,6 +99,12 @@ impl LowArgs {
             _ if self.rules => What::Rules,
             Some(file) => What::Snapshot(file),
             None => match self.bundle {
+                Some(bundle) if is_version(&bundle) && !bundle.exists() => {
+                    bail!(
+                        "there is no {0}; what an upgrade to it changes: unstarve check --upgrade-to {0}",
+                        bundle.display()
+                    )
+                }
                 Some(bundle) => What::Bundle(bundle),
                 None => What::Host(self.root),
             },
@@ -117,6 +123,10 @@ impl LowArgs {
             fail_on: self.fail_on.severity(),
         })
     }
+}
+
+fn is_version(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| Version::named(text).is_ok())
 }
 
 pub fn run(args: HiArgs) -> Result<ExitCode> {

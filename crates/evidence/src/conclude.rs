@@ -493,7 +493,7 @@ fn is_as_long(one: Option<Nanos>, other: Option<Nanos>) -> bool {
 
 /// A thread that is blocked behind a starved worker or RCU is a cost of that, not a trouble of its own.
 fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
-    let victim = |one: &Judged<'_>| match (&one.trouble, &one.stuck.who) {
+    let victim = |one: &Judged<'_>, stuck: &Stuck| match (&one.trouble, &stuck.who) {
         (Trouble::Starved | Trouble::CpuHeld, Waiting::BoundPool { .. } | Waiting::UnboundPool { .. }) => {
             Some(words::Awaited::Worker)
         }
@@ -513,11 +513,17 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
     let mut alone: Vec<Judged<'_>> = Vec::new();
     for one in blocked {
         let awaited = words::awaited(&one.stuck.works);
-        let behind = others
-            .iter_mut()
-            .find(|other| is_same_time(other.stuck, one.stuck) && victim(other).is_some_and(|v| Some(v) == awaited));
+        let behind = others.iter_mut().filter(|other| is_same_time(other.stuck, one.stuck)).find_map(|other| {
+            let mut waiting = std::iter::once(other.stuck).chain(other.also.iter().copied());
+            let index = waiting.position(|stuck| victim(other, stuck).is_some_and(|v| Some(v) == awaited))?;
+            Some((other, index))
+        });
         match behind {
-            Some(behind) => {
+            Some((behind, index)) => {
+                // The one whose work is awaited is the victim; the others wait with it.
+                if let Some(also) = index.checked_sub(1).and_then(|place| behind.also.get_mut(place)) {
+                    std::mem::swap(&mut behind.stuck, also);
+                }
                 // A list shows who keeps the CPU busy for long; a dump of one moment does not.
                 if behind.trouble == Trouble::SeenRunnable && matches!(behind.way, InTheWay::Likely(_)) {
                     behind.trouble = Trouble::Starved;

@@ -47,7 +47,10 @@ fn class() -> impl Strategy<Value = Class> {
 /// A class, places on four CPUs, a cgroup of four (the last is none), a slice, operations.
 type ActorPlan = (Class, std::collections::BTreeSet<u32>, usize, Option<u64>, Vec<Op>);
 
-fn plan() -> impl Strategy<Value = (u32, Vec<(u32, Option<u64>)>, Vec<ActorPlan>)> {
+/// A weight and, in percent, a quota.
+type GroupPlan = (u32, Option<u64>);
+
+fn plan() -> impl Strategy<Value = (u32, Vec<GroupPlan>, Vec<ActorPlan>)> {
     let group = (prop_oneof![Just(3_u32), Just(0), 1_u32..20_000], proptest::option::weighted(0.4, 1_u64..100));
     let places = proptest::collection::btree_set(0_u32..4, 1..4);
     let operations = proptest::collection::vec(operation(), 0..40);
@@ -67,7 +70,7 @@ fn script(cpus: u32, groups: &[(u32, Option<u64>)], actors: Vec<ActorPlan>) -> S
         let id = script.actor(class, &places.join(","), (group < 3).then_some(group), operations);
         let actor = &mut script.program.actors[id.index()];
         actor.placement.slice = slice.map(us);
-        actor.is_born = id.0 % 2 == 0;
+        actor.is_born = id.0.is_multiple_of(2);
         (actor.costs.wake, actor.costs.sleep) = (us(3), us(4));
     }
     script
