@@ -340,7 +340,6 @@ fn for_a_word(command: &str, typed: &str, rest: &[&str]) -> Option<String> {
             "two recordings at a time: unstarve compare A B; unstarve report A B C is a page of several".to_owned(),
         ),
         "fix" => Some(format!("one remedy: --remedy {word}")),
-        "check" if typed.ends_with(".json") => Some(format!("a snapshot: --snapshot {word}")),
         "check" => Some(format!("check looks at settings; a recording: unstarve explain {word}")),
         "knobs" => {
             Some("two kernels: unstarve knobs diff 5.10 6.12; a value: unstarve knobs set NAME VALUE".to_owned())

@@ -34,6 +34,9 @@ pub fn settings_of(path: &Path) -> Result<Snapshot> {
         gathered.hosts.iter().filter_map(|host| Some((host, snapshot(&host.facts)?))).collect();
     match found.as_slice() {
         [(_, one)] => Ok(one.clone()),
+        [] if !gathered.recordings.is_empty() => {
+            bail!("{name} is a recording, and check looks at settings: unstarve explain {name}")
+        }
         [] => bail!(
             "{name} does not name its kernel; add `uname -a`, `sysctl -a` and `ps -eLo pid,tid,cls,rtprio,ni,psr,stat,pcpu,comm`, or \
              make a snapshot there: unstarve snapshot -o host.json"

@@ -163,7 +163,6 @@ const MISTAKES: &[(&str, &str)] = &[
     ("compare rec.dat b.dat --full", "--all"),
     // check and snapshot
     ("check 6.12", "--upgrade-to 6.12"),
-    ("check snap.json", "--snapshot snap.json"),
     ("check rec.dat", "unstarve explain rec.dat"),
     ("check --to 6.12", "--upgrade-to VERSION"),
     ("check --upgrade-to 6.99", "there is no Linux 6.99"),

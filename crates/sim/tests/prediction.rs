@@ -112,9 +112,9 @@ fn replays_come_near_and_remedies_are_predicted_or_refused() {
       p99 39.8 ms, replayed 4.01 µs: not near
       move-occupant: not predicted: the replay without a change does not give what was recorded: wait for each wakeup or work item 4.01 µs instead of 9.35 ms
       move-victim: not predicted: the replay without a change does not give what was recorded: wait for each wakeup or work item 4.01 µs instead of 9.35 ms
-      preempt-full: not predicted: the replay without a change does not give what was recorded: wait for each wakeup or work item 4.01 µs instead of 9.35 ms
+      preempt-full: not predicted: the model has no cmdline.preempt: with any value nothing would differ
     deadline-hog.6.12.fault: apisrv is starved by dlvision (deadline)
-      wait-per-item 8.25 ms, replayed 9.80 ms: not near
+      wait-per-item 8.25 ms, replayed 9.82 ms: not near
       longest 28.8 ms, replayed 729 ms: not near
       less-deadline-runtime: not predicted: the runtime of a thread that has no deadline is not played
     ");

@@ -24,7 +24,7 @@ use unstarve_timeline::{
     World,
 };
 
-use crate::felt::{Felt, FeltSoFar};
+use crate::felt_waits::{Felt, FeltSoFar};
 use crate::predict::growth;
 use crate::{Actor, ActorId, Op, Program, SwitchCosts};
 
