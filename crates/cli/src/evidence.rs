@@ -35,7 +35,8 @@ pub fn settings_of(path: &Path) -> Result<Snapshot> {
     match found.as_slice() {
         [(_, one)] => Ok(one.clone()),
         [] if !gathered.recordings.is_empty() => {
-            bail!("{name} is a recording, and check looks at settings: unstarve explain {name}")
+            let file = unstarve_change::quoted_file(&name.to_string()).unwrap_or_else(|| "FILE".to_owned());
+            bail!("{name} is a recording, and check looks at settings: unstarve explain {file}")
         }
         [] => bail!(
             "{name} does not name its kernel; add `uname -a`, `sysctl -a` and `ps -eLo pid,tid,cls,rtprio,ni,psr,stat,pcpu,comm`, or \

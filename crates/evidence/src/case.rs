@@ -389,6 +389,11 @@ fn is_reader(comm: &str) -> bool {
     READERS.contains(&comm) || comm.starts_with("unstarve")
 }
 
+/// Whether a thread has the name of one that makes a list: it has used nearly all of its short life.
+fn is_lister(comm: &str) -> bool {
+    matches!(comm, "ps" | "top") || comm.starts_with("unstarve")
+}
+
 /// Who uses a CPU, by a list of threads: one thread, or several real-time threads of one name.
 struct User<'a> {
     first: &'a Seen,
@@ -416,7 +421,7 @@ impl<'a> User<'a> {
 fn rank(seen: &Seen) -> u32 {
     match seen.policy {
         Some(SchedPolicy::Deadline) => 200,
-        Some(SchedPolicy::Fifo | SchedPolicy::Rr) => 100 + seen.rt_priority.unwrap_or(1),
+        Some(SchedPolicy::Fifo | SchedPolicy::Rr) => 100 + seen.rt_priority.unwrap_or(1).min(99),
         _ => 0,
     }
 }
@@ -426,7 +431,7 @@ fn busy_users(seen: &[Seen]) -> HashMap<u32, Vec<User<'_>>> {
     // Real-time threads of one name count together, others alone.
     let mut users: HashMap<(u32, &str, u32), User<'_>> = HashMap::new();
     let mut counted: HashMap<u32, f64> = HashMap::new();
-    for row in seen.iter().filter(|row| !is_reader(&row.comm)) {
+    for row in seen.iter().filter(|row| !is_lister(&row.comm)) {
         let (Some(cpu), Some(percent)) = (row.cpu, row.percent) else { continue };
         // A process of several threads uses several CPUs, and its row has the CPU of one. A second list has the same threads again.
         if percent <= 0.0 || percent > ONE_CPU || counted.insert(row.pid, percent).is_some() {

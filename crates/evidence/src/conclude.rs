@@ -595,7 +595,7 @@ pub fn report(case: &Case<'_>, facts: &Facts, sources: &[Source]) -> Report {
         schema: SCHEMA.to_owned(),
         trace: TraceSummary {
             format: words::format(sources),
-            cpus: facts.max_cpu.map_or(0, |cpu| cpu + 1),
+            cpus: facts.max_cpu.map_or(0, |cpu| cpu.saturating_add(1)),
             kernel: facts.kernel.clone(),
             host: facts.host.clone(),
             ..TraceSummary::default()

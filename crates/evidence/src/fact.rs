@@ -1,9 +1,9 @@
 //! Facts: what lines of evidence say, without interpretation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use unstarve_model::{Nanos, Policy, SchedPolicy};
+use unstarve_model::{CpuId, Nanos, Policy, SchedPolicy};
 
 use crate::jiffies::Hertz;
 
@@ -324,23 +324,21 @@ pub(crate) struct InterruptLook {
 }
 
 impl InterruptLook {
-    fn count(&self, name: &str, cpu: u32) -> Option<u64> {
-        let (_, counts) = self.rows.iter().find(|(known, _)| known == name)?;
-        counts.iter().find(|(known, _)| *known == cpu).map(|(_, count)| *count)
-    }
-
     /// What came most often since an earlier look, on which CPU, how often, and all that came. Interrupts that the kernel sends itself
     /// and softirqs of its clock are not counted.
     fn most_since(&self, before: &InterruptLook) -> Option<(&str, u32, u64, u64)> {
         const OWN: [&str; 4] = ["TIMER", "SCHED", "RCU", "HRTIMER"];
         let is_softirqs = self.rows.iter().any(|(name, _)| name == "NET_RX");
         let counts = |name: &str| if is_softirqs { !OWN.contains(&name) } else { name.starts_with("interrupt ") };
+        let before: HashMap<&str, &[(u32, u64)]> =
+            before.rows.iter().map(|(name, counts)| (name.as_str(), counts.as_slice())).collect();
         let mut most: Option<(&str, u32, u64)> = None;
         let mut all = 0u64;
         for (name, row) in self.rows.iter().filter(|(name, _)| counts(name)) {
+            let earlier: HashMap<u32, u64> = before.get(name.as_str())?.iter().copied().collect();
             for (cpu, now) in row {
                 // Another boot, or another host.
-                let came = now.checked_sub(before.count(name, *cpu)?)?;
+                let came = now.checked_sub(*earlier.get(cpu)?)?;
                 all = all.saturating_add(came);
                 if most.is_none_or(|(_, _, known)| came > known) {
                     most = Some((name, *cpu, came));
@@ -431,7 +429,7 @@ impl Facts {
                 && (new.sign != Sign::SoftLockup || is_same_holder(known, &new))
         };
         if let Some(known) = self.stuck.iter_mut().find(same) {
-            known.count += new.count;
+            known.count = known.count.saturating_add(new.count);
             known.lasted = longer(known.lasted, new.lasted);
             // Of a file that was rotated away, which may be read after the newer one.
             let is_before = new.until.by_one_clock(&known.at).is_some_and(|(new, known)| new < known);
@@ -477,9 +475,15 @@ impl Facts {
     pub(crate) fn looked_at_interrupts(&mut self, new: InterruptLook) {
         const MIN_CAME: u64 = 100_000;
         const MAX_LOOKS: usize = 64;
+        if self.interrupts.len() >= MAX_LOOKS {
+            self.left_out += 1;
+            return;
+        }
         let before = self.interrupts.iter().rev().find(|known| known.is_of_same_kind(&new));
         let most = before.and_then(|before| new.most_since(before));
-        if let Some((name, cpu, came, all)) = most.filter(|(_, _, came, all)| *came >= MIN_CAME && came * 2 > *all) {
+        if let Some((name, cpu, came, all)) =
+            most.filter(|(_, _, came, all)| *came >= MIN_CAME && *came > all.saturating_sub(*came))
+        {
             let detail = format!(
                 "{name}: {} on CPU {cpu}, {} % of all between two looks",
                 unstarve_model::grouped(came),
@@ -491,7 +495,7 @@ impl Facts {
             stuck.detail = Some(detail);
             self.stuck(stuck);
         }
-        if self.interrupts.len() < MAX_LOOKS { self.interrupts.push(new) } else { self.left_out += 1 }
+        self.interrupts.push(new);
     }
 
     /// Adds a thread of a list.
@@ -510,7 +514,7 @@ impl Facts {
     }
 
     fn note_cpus(&mut self, cpus: &[u32]) {
-        self.max_cpu = self.max_cpu.max(cpus.iter().copied().max());
+        self.max_cpu = self.max_cpu.max(cpus.iter().copied().filter(|cpu| *cpu < CpuId::LIMIT).max());
     }
 }
 

@@ -180,8 +180,12 @@ impl Bundle {
 
     fn finish(self) -> Gathered {
         let Bundle { mut found, hosts, losses, .. } = self;
+        let left_out = hosts.left_out();
         found.hosts = hosts.finish();
         found.losses = losses.lines();
+        if left_out > 0 {
+            found.losses.push(format!("{} about more hosts left out; give fewer files", counted(left_out, "text")));
+        }
         found
     }
 

@@ -51,7 +51,12 @@ impl HostDirectory {
 #[derive(Default)]
 pub struct Hosts {
     hosts: Vec<(Option<String>, Joined, Vec<Source>)>,
+    /// Parts of texts about more hosts.
+    left_out: u64,
 }
+
+/// Hosts of a bundle. Each new name is compared with all: a host may have its domain in one text and not in another.
+const MAX_HOSTS: usize = 4096;
 
 impl Hosts {
     /// Adds what a text says, by host. `keeps_all`: texts without any fact are listed, too.
@@ -61,8 +66,10 @@ impl Hosts {
             let by_directory = directory.map(|directory| directory.name.as_str());
             let is_its_own = |name: &str| is_only || host.as_deref().is_none_or(|host| is_same_host(host, name));
             let name = by_directory.filter(|name| is_its_own(name)).or(host.as_deref());
-            let place = self.place(name);
-            let (_, joined, sources) = &mut self.hosts[place];
+            let Some((_, joined, sources)) = self.place(name).and_then(|place| self.hosts.get_mut(place)) else {
+                self.left_out += 1;
+                continue;
+            };
             if keeps_all || !source.kinds.is_empty() {
                 sources.push(source);
             }
@@ -70,15 +77,22 @@ impl Hosts {
         }
     }
 
-    fn place(&mut self, name: Option<&str>) -> usize {
+    /// Parts of texts that were left out because they are about more hosts than are kept.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    fn place(&mut self, name: Option<&str>) -> Option<usize> {
         let is_it = |known: &Option<String>| match (known.as_deref(), name) {
             (Some(known), Some(name)) => is_same_host(known, name),
             (known, name) => known == name,
         };
-        self.hosts.iter().position(|(known, ..)| is_it(known)).unwrap_or_else(|| {
+        let known = self.hosts.iter().position(|(known, ..)| is_it(known));
+        if known.is_none() && self.hosts.len() < MAX_HOSTS {
             self.hosts.push((name.map(str::to_owned), Joined::default(), Vec::new()));
-            self.hosts.len() - 1
-        })
+            return Some(self.hosts.len() - 1);
+        }
+        known
     }
 
     /// The hosts, those with a name first. Texts that name none are of the only host, if there is one.

@@ -397,7 +397,10 @@ impl KernelLog {
             Message::TaskDumpOf { cpu } => self.dump_of = Some(cpu),
             Message::Current { cpu, thread, release } => {
                 facts.kernel = facts.kernel.take().or(release);
-                self.ran(cpu, thread, self.how(cpu, line.number), line, facts);
+                let how = self.how(cpu, line.number);
+                // What the CPU prints next is its own: a warning of another thread is no look.
+                self.asked.retain(|(asked, _)| *asked != cpu);
+                self.ran(cpu, thread, how, line, facts);
             }
             Message::CurrentWork { function } if self.worker.is_some() => {
                 let pid = self.worker.as_ref().and_then(|worker| worker.pid);
@@ -409,7 +412,9 @@ impl KernelLog {
                 }
             }
             Message::CurrentWork { function } => {
-                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index))
+                    && is_of_one_dump(ran.at.uptime, line.uptime)
+                {
                     ran.work = Some(function);
                 }
             }
@@ -715,4 +720,9 @@ fn stall_timeout(command_line: &str) -> Option<u32> {
 
 fn rcu_thread(flavor: &str) -> Waiting {
     Waiting::Thread(Thread { comm: flavor.to_owned(), pid: None })
+}
+/// Whether two lines were printed so near each other that they may be about one thread.
+fn is_of_one_dump(one: Option<Nanos>, other: Option<Nanos>) -> bool {
+    const MOST: u64 = 1_000_000_000;
+    one.zip(other).is_none_or(|(one, other)| one.0.abs_diff(other.0) <= MOST)
 }

@@ -61,8 +61,14 @@ pattern!(CLOCK = r"(\d\d):(\d\d)(?::(\d\d))?");
 pattern!(DAY = r"\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) *(\d{1,2})\b");
 pattern!(ISO = r"(\d{4})-(\d\d)-(\d\d)");
 pattern!(YEAR = r"\b((?:19|20)\d\d)\b");
-// `[  T123]`, `[   C0]` of CONFIG_PRINTK_CALLER.
-pattern!(CALLER = r"^\[ *[TC]\d+\] ?");
+// `[  T123]`, `[   C0]` of CONFIG_PRINTK_CALLER; `[1:  swapper/1:    0]`, `c1    0 (swapper/1)`, `(1)[0:swapper/1]` of phones' kernels.
+pattern!(
+    CALLER = r"^ *(?:\[ *[TC]\d+\]|\[ *\d+: *[^\[\]: ]{1,24}: *\d+\]|c\d+ +\d+ \([^()]{1,24}\)|-?\(\d+\)\[\d+:[^\[\]]{1,24}\]) ?"
+);
+// `node-4 kernel: ` and `node-4 app[77]: ` behind a stamp: `journalctl -o short-monotonic`.
+pattern!(AFTER_STAMP = r"^(?<host>[\w.-]+) (?<program>kernel|[\w./@-]+\[\d+\]): ?");
+// `host app: [  100.000000] ` of a program that a logger names without its number.
+pattern!(TAG = r"^(?<host>[\w.-]+) (?<program>[\w./@-]+): ?(?:\[|<\d)");
 
 impl Message {
     /// Whether its columns are those of a kernel's message.
@@ -107,6 +113,15 @@ impl Message {
             message.uptime = uptime(&found[1]);
             rest = &rest[found[0].len()..];
         }
+        if message.uptime.is_some()
+            && message.host.is_none()
+            && message.program.is_none()
+            && let Some(found) = AFTER_STAMP.captures(rest)
+        {
+            message.host = Some(found["host"].to_owned());
+            message.program = Some(found["program"].to_owned()).filter(|program| program != "kernel");
+            rest = &rest[found[0].len()..];
+        }
         if message.uptime.is_none()
             && message.program.is_none()
             && let Some(found) = EMBEDDED.captures(rest)
@@ -149,8 +164,14 @@ fn after_syslog<'a>(line: &'a str, message: &mut Message) -> &'a str {
             message.program = Some(found[2].to_owned()).filter(|program| program != "kernel");
             &rest[found[0].len()..]
         }
-        // The name of the host was taken out.
-        None => rest.strip_prefix(": ").unwrap_or(rest),
+        None => {
+            if let Some(found) = TAG.captures(rest) {
+                message.host = Some(found["host"].to_owned());
+                message.program = Some(found["program"].to_owned());
+            }
+            // The name of the host was taken out.
+            rest.strip_prefix(": ").unwrap_or(rest)
+        }
     }
 }
 
@@ -159,8 +180,18 @@ fn uptime(seconds: &str) -> Option<Nanos> {
     seconds.parse::<f64>().ok().map(|seconds| Nanos((seconds * 1e9) as u64))
 }
 
-/// The messages of a line: several, where a mail program or a page joined lines to one.
-pub fn messages(line: &str) -> impl Iterator<Item = &str> {
+/// The messages of a line: several, where a mail program or a page joined lines to one. What follows a program's is the program's.
+pub fn messages(line: &str) -> impl Iterator<Item = Message> {
+    let mut program = None;
+    parts(line).map(move |part| {
+        let mut message = Message::of(part);
+        message.program = message.program.or_else(|| program.clone());
+        program.clone_from(&message.program);
+        message
+    })
+}
+
+fn parts(line: &str) -> impl Iterator<Item = &str> {
     let mut begins: Vec<usize> = match line.matches("] ").nth(1) {
         Some(_) => STAMP.find_iter(line).skip(1).map(|stamp| stamp.start()).collect(),
         None => Vec::new(),
@@ -172,6 +203,16 @@ pub fn messages(line: &str) -> impl Iterator<Item = &str> {
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
+/// Days since the beginning of 1970. Without its year a log is of one that is no leap year: the last days of February are then one.
+fn day_number(year: u64, month: u64, day: u64) -> u64 {
+    const BEFORE: [u64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+    let (year, month) = (year.clamp(1970, 9_999), month.clamp(1, 12));
+    let leap_days = |year: u64| year / 4 - year / 100 + year / 400;
+    let is_leap = leap_days(year) > leap_days(year - 1);
+    let whole_years = (year - 1970) * 365 + leap_days(year - 1) - leap_days(1969);
+    whole_years + BEFORE[month as usize - 1] + day.min(31) + u64::from(is_leap && month > 2)
+}
+
 /// A date as time since a beginning: two dates of one logger can be compared. The year is that of the log, or any.
 fn wall(date: &str) -> Option<Nanos> {
     let clock = CLOCK.captures(date)?;
@@ -180,12 +221,12 @@ fn wall(date: &str) -> Option<Nanos> {
     let day = match (DAY.captures(date), ISO.captures(date)) {
         (_, Some(iso)) => {
             let of = |index: usize| iso[index].parse::<u64>().ok();
-            of(1)?.saturating_sub(1970) * 372 + of(2)? * 31 + of(3)?
+            day_number(of(1)?, of(2)?, of(3)?)
         }
         (Some(day), None) => {
             let month = MONTHS.iter().position(|month| *month == &day[1])? as u64 + 1;
             let year = YEAR.captures(date).and_then(|year| year[1].parse().ok()).unwrap_or(1970u64);
-            year.saturating_sub(1970) * 372 + month * 31 + day[2].parse::<u64>().ok()?
+            day_number(year, month, day[2].parse().ok()?)
         }
         (None, None) => return None,
     };
@@ -248,7 +289,34 @@ mod tests {
             ("", &[""]),
         ];
         for (line, parts) in table {
-            assert_eq!(messages(line).collect::<Vec<_>>(), parts, "{line}");
+            assert_eq!(super::parts(line).collect::<Vec<_>>(), parts, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_month_ends_where_it_does() {
+        let table = [
+            ("Feb 28 23:59:59", "Mar  1 00:00:00"),
+            ("Apr 30 23:59:59", "May  1 00:00:00"),
+            ("2024-02-29 23:59:59", "2024-03-01 00:00:00"),
+            ("2025-12-31 23:59:59", "2026-01-01 00:00:00"),
+        ];
+        for (before, after) in table {
+            let seconds = |date: &str| wall(date).expect("a date").0 / 1_000_000_000;
+            assert_eq!(seconds(after) - seconds(before), 1, "{before}");
+        }
+    }
+
+    #[test]
+    fn a_program_s_words_are_its_own_wherever_they_stand() {
+        let forged = "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [sshd:811]";
+        for line in [
+            format!("Nov 22 18:39:41 h m[77]: x [  100.000000] a [  100.000001] {forged}"),
+            format!("Nov 22 18:39:41 h foo: [  100.000000] {forged}"),
+            format!("[  100.000000] h m[77]: {forged}"),
+        ] {
+            let last = messages(&line).last().expect("a message");
+            assert!(last.program.is_some(), "{line}: {last:?}");
         }
     }
 
@@ -293,6 +361,10 @@ mod tests {
             ("Jul 27 10:15:29 : BUG: x", "BUG: x", None, None),
             ("[Di Nov 15 22:52:28 2022] BUG: x", "BUG: x", None, None),
             ("[  +0,000089] BUG: x", "BUG: x", None, None),
+            ("[ 8123.500000] node-4 kernel: BUG: x", "BUG: x", Some(8_123_500_000_000), Some("node-4")),
+            ("<0>[   12.5]  [1:      swapper/1:    0] BUG: x", "BUG: x", Some(12_500_000_000), None),
+            ("[   12.5] c1    0 (swapper/1) BUG: x", "BUG: x", Some(12_500_000_000), None),
+            ("[   12.5] (1)[0:swapper/1]BUG: x", "BUG: x", Some(12_500_000_000), None),
             ("684.588608][   T28] INFO: x", "INFO: x", None, None),
             ("03384 INFO: x", "INFO: x", None, None),
             ("kernel: ... INFO: x", "INFO: x", None, None),

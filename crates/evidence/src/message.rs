@@ -317,7 +317,7 @@ const ROWS: &[Row] = &[
     // arch/powerpc/kernel/watchdog.c
     Row {
         triggers: &["Hard LOCKUP"],
-        pattern: r"^(?:watchdog: )?CPU (?<own>\d+) (?:self-detected hard LOCKUP|detected hard LOCKUP on other CPUs (?<cpu>\d+)|Hard LOCKUP)",
+        pattern: r"^(?:watchdog: |Watchdog )?CPU[ :](?<own>\d+) (?:self-detected hard LOCKUP|detected [Hh]ard LOCKUP (?:on )?other (?:CPUs |CPUS:)(?<cpu>\d+)|Hard LOCKUP)",
         make: |found| Some(Message::HardLockup { cpu: cpu(found, "cpu").or_else(|| cpu(found, "own"))? }),
     },
     // kernel/locking/spinlock_debug.c: who waits for the lock is no culprit.

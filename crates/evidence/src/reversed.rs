@@ -46,7 +46,9 @@ pub fn ordered<R: Read>(mut text: R) -> io::Result<Ordered<R>> {
 fn is_reversed(beginning: &[u8]) -> bool {
     let text = String::from_utf8_lossy(beginning);
     let lines = || text.lines().take(MAX_COMPARED);
-    let uptimes: Vec<u64> = lines().filter_map(|line| Some(Columns::of(line).uptime?.0)).collect();
+    // A program can log any stamp.
+    let kernel = |line: &str| Some(Columns::of(line)).filter(|columns| columns.program.is_none());
+    let uptimes: Vec<u64> = lines().filter_map(|line| Some(kernel(line)?.uptime?.0)).collect();
     let times: Vec<&str> = lines().filter_map(|line| Some(TIME_OF_DAY.find(line)?.as_str())).collect();
     only_back(&uptimes) || uptimes.is_empty() && only_back(&times)
 }

@@ -227,8 +227,8 @@ impl Sink for OneHost<'_> {
     }
 
     fn line(&mut self, raw: &str, number: u64, is_trigger: bool) {
-        for message in messages(raw) {
-            self.scan.line(Columns::of(message), raw.len(), number, is_trigger, self.facts);
+        for columns in messages(raw) {
+            self.scan.line(columns, raw.len(), number, is_trigger, self.facts);
         }
     }
 
@@ -296,8 +296,7 @@ impl Sink for ByHost<'_> {
     }
 
     fn line(&mut self, raw: &str, number: u64, is_trigger: bool) {
-        for message in messages(raw) {
-            let columns = Columns::of(message);
+        for columns in messages(raw) {
             let place = self.of(columns.host.as_deref());
             self.last = place;
             if let Some((_, scan, facts)) = self.parts.get_mut(place) {
@@ -414,7 +413,8 @@ impl Scan {
         if let Some(found) = message::parse(&columns.text).filter(|found| is_kernel || found.is_of_programs()) {
             return self.message(found, &columns, line, facts);
         }
-        if let Some(mut section) = section::opened(&columns.text, self.file) {
+        // What a program logs may be anybody's words.
+        if let Some(mut section) = section::opened(&columns.text, self.file).filter(|_| is_kernel) {
             self.close_section(facts);
             self.note_kind(section.name());
             section.first(&columns.text, &self.spot(&columns.text, line), facts);

@@ -491,6 +491,8 @@ pub fn remedies(judged: &Judged<'_>) -> Vec<Advice> {
             format!("Keep {by} off {cpu}, or keep the kernel's work off {cpu}"),
             "Its load moves to other CPUs",
         )],
+        // Where the text does not show its code, nothing says that it is the kernel's.
+        (Trouble::CpuHeld | Trouble::TimerLate, _) if !shows_kernel_code(judged) => Vec::new(),
         (Trouble::CpuHeld | Trouble::TimerLate, _) => {
             vec![(
                 "update-kernel",
@@ -500,6 +502,11 @@ pub fn remedies(judged: &Judged<'_>) -> Vec<Advice> {
         }
         _ => Vec::new(),
     }
+}
+
+fn shows_kernel_code(judged: &Judged<'_>) -> bool {
+    let function = judged.held().and_then(|held| held.function.as_deref());
+    function.is_some_and(|function| !is_switched_out(function))
 }
 
 /// The answer where nothing is wrong, or nothing could be concluded.

@@ -5,7 +5,7 @@ use unstarve_model::CpuId;
 use super::{Kind, Section, Took};
 use crate::fact::{Facts, InterruptLook, Spot};
 
-pub(super) const KIND: Kind = Kind { triggers: &["CPU0 "], open };
+pub(super) const KIND: Kind = Kind { triggers: &["CPU0 ", "     CPU0"], open };
 
 /// Rows of a table: a large host has some thousand interrupts.
 const MAX_ROWS: usize = 16_384;

@@ -62,10 +62,14 @@ impl Section for Task {
         if TASK_HEAD.is_match(text.trim()) {
             return Took::End;
         }
-        let Some((key, value)) = text.split_once(':').filter(|(key, _)| !key.trim().contains(' ')) else {
-            return if self.lines > MAX_TASK_LINES { Took::End } else { Took::Nothing };
+        if self.lines > MAX_TASK_LINES {
+            return Took::End;
+        }
+        // Other lines have words there, messages of the kernel too.
+        let row = text.split_once(':').map(|(key, value)| (key, value.trim()));
+        let Some((key, value)) = row.filter(|(_, value)| value.parse::<f64>().is_ok()) else {
+            return Took::Nothing;
         };
-        let value = value.trim();
         // Before 5.16: se.statistics.wait_max
         match key.trim().rsplit('.').next().unwrap_or_default() {
             "wait_max" => {
@@ -390,6 +394,15 @@ fn open_config(text: &str, _file: u32) -> Option<Box<dyn Section>> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::facts_of;
+
+    #[test]
+    fn a_message_of_the_kernel_is_no_row_and_a_program_s_words_are_no_table() {
+        let found = facts_of("x (1, #threads: 1)\nwatchdog: BUG: soft lockup - CPU#3 stuck for 22s! [a:811]\n");
+        assert!(found.contains("SoftLockup"), "{found}");
+        let logged = ["x (1, #threads: 1)", "se.statistics.wait_max : 9000.0", "policy : 0"];
+        let logged: String = logged.iter().map(|line| format!("Nov 22 18:39:41 h m[77]: {line}\n")).collect();
+        assert_eq!(facts_of(&logged), "");
+    }
 
     #[test]
     fn two_looks_at_a_thread_say_how_long_it_waited_in_between() {

@@ -268,10 +268,7 @@ mod tests {
         for damaged in [&whole[..whole.len() / 2], "", "[]", &whole.replace("block", "blok")] {
             fs::write(&file, damaged).expect("written");
             let said = read_program(&file).map(drop).expect_err("damaged").to_string();
-            assert!(
-                said.starts_with(&format!("{}: the program is not JSON of the right form: ", file.display())),
-                "{said}"
-            );
+            assert!(said.starts_with(&format!("{}: the program is not ", file.display())), "{said}");
         }
     }
 
