@@ -723,6 +723,6 @@ fn rcu_thread(flavor: &str) -> Waiting {
 }
 /// Whether two lines were printed so near each other that they may be about one thread.
 fn is_of_one_dump(one: Option<Nanos>, other: Option<Nanos>) -> bool {
-    const MOST: u64 = 1_000_000_000;
-    one.zip(other).is_none_or(|(one, other)| one.0.abs_diff(other.0) <= MOST)
+    const ONE_DUMP_NS: u64 = 1_000_000_000;
+    one.zip(other).is_none_or(|(one, other)| one.0.abs_diff(other.0) <= ONE_DUMP_NS)
 }
