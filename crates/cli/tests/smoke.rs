@@ -82,7 +82,8 @@ fn spike_later(lab: &Lab) -> Ended {
     check(longest < 50e6, format!("the slowest ping took {longest} ns"))
 }
 
-/// On one CPU, where CPU times come within 2 % (docs/lab.md says what two CPUs give): a thread that wakes another in a cgroup, one that sleeps for a time, and one that computes all the time.
+/// On one CPU, where CPU times come within 2 % (docs/lab.md says what two CPUs give): a thread that wakes another in a cgroup, one that
+/// sleeps for a time, and one that computes all the time.
 fn replay(lab: &Lab, kernel: &str) -> Ended {
     let mut actors = Vec::new();
     let run = |us: u64| json!({ "run": us * 1_000 });
