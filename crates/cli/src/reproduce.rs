@@ -6,15 +6,14 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Finding, Severity};
-use unstarve_diagnose::{Options, Proofs, explain_beside};
 use unstarve_lab::case::scenario_of;
 use unstarve_model::clean;
 use unstarve_sim::predict::{Engine, Model, ModelError, Starved};
-use unstarve_sim::{Extractor, Program, form, shrink};
+use unstarve_sim::{Program, form, shrink};
 
 use crate::input::{self, Recording};
 use crate::output;
-use crate::progress::Progress;
+use crate::predict::explain_and_extract;
 use crate::suggested::{FINDING_IDS, find};
 use crate::target::Target;
 
@@ -63,14 +62,8 @@ pub fn run(args: LowArgs) -> Result<ExitCode> {
         bail!("{}: is the input recording; give the case another name with -o", args.output.display());
     }
     let target = Target::open(&args.output)?;
-    let mut extractor = Extractor::default();
-    let mut progress = Progress::new();
-    let options = Options { proofs: Proofs::PutAside, ..Options::default() };
-    let explained = explain_beside(recording.open()?, &options, &mut extractor, |events| progress.events(events))
-        .with_context(|| recording.name())?;
-    drop(progress);
-    let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
-    let extracted = extractor.finish(world, snapshot).with_context(|| recording.name())?;
+    let (explained, extracted) = explain_and_extract(&recording)?;
+    let snapshot = explained.driven.snapshot.as_deref();
     let found: Vec<&Finding> =
         explained.report.findings.iter().filter(|finding| finding.severity >= Severity::Warning).collect();
     if found.is_empty() {

@@ -82,7 +82,7 @@ impl Held {
     /// kernel/irq). ksoftirqd and threads of interrupts do such work as their own, and a thread that ends a section without bottom
     /// halves does that which it raised.
     pub fn interrupt(&self) -> Option<InterruptShare> {
-        const HANDLERS: [&str; 9] = [
+        const INTERRUPT_HANDLERS: [&str; 9] = [
             "handle_irq_event",
             "__handle_irq_event_percpu",
             "handle_edge_irq",
@@ -109,7 +109,8 @@ impl Held {
             (Some(softirqs), Some(ends)) if softirqs < ends => {
                 Some(InterruptShare { is_softirq: true, words: words("softirqs") })
             }
-            _ => place(&HANDLERS).map(|_| InterruptShare { is_softirq: false, words: words("an interrupt's handler") }),
+            _ => place(&INTERRUPT_HANDLERS)
+                .map(|_| InterruptShare { is_softirq: false, words: words("an interrupt's handler") }),
         }
     }
 
@@ -127,7 +128,7 @@ impl Held {
 /// Whether a function is one of the kernel's loops that end when another CPU answers or gives up a lock (kernel/smp.c,
 /// kernel/stop_machine.c, kernel/locking, arch/*/lib/spinlock.c).
 fn is_wait_loop(function: &str) -> bool {
-    const LOOPS: [&str; 15] = [
+    const WAIT_LOOPS: [&str; 15] = [
         "smp_call_function",
         "csd_lock_wait",
         "__csd_lock_wait",
@@ -144,13 +145,13 @@ fn is_wait_loop(function: &str) -> bool {
         "queued_spin_lock",
         "wait_for_csd",
     ];
-    LOOPS.iter().any(|name| function.starts_with(name)) || function.contains("_lock_slowpath")
+    WAIT_LOOPS.iter().any(|name| function.starts_with(name)) || function.contains("_lock_slowpath")
 }
 
 /// Whether a function says nothing about what runs: it belongs to an instrumented kernel (KCOV, KASAN, KMSAN, KCSAN, lockdep), is a
 /// pause within a loop, or serves the interrupt that asked.
 fn is_instrument(function: &str) -> bool {
-    const STARTS: [&str; 26] = [
+    const INSTRUMENT_PREFIXES: [&str; 26] = [
         "__sanitizer_cov",
         "write_comp_data",
         "check_kcov_mode",
@@ -178,7 +179,7 @@ fn is_instrument(function: &str) -> bool {
         "__fentry__",
         "asm_sysvec_",
     ];
-    STARTS.iter().any(|start| function.starts_with(start))
+    INSTRUMENT_PREFIXES.iter().any(|start| function.starts_with(start))
 }
 
 impl<'a> Case<'a> {

@@ -4,7 +4,7 @@
 use std::io::{self, BufReader, Cursor, Read};
 
 /// What is read to find the encoding.
-const BEGINNING: u64 = 32 << 10;
+const ENCODING_SAMPLE_BYTES: u64 = 32 << 10;
 
 /// How a text is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +74,7 @@ pub fn is_plain(beginning: &[u8]) -> bool {
 /// If it cannot be read.
 pub fn decoded<'a>(mut text: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut beginning = Vec::new();
-    text.by_ref().take(BEGINNING).read_to_end(&mut beginning)?;
+    text.by_ref().take(ENCODING_SAMPLE_BYTES).read_to_end(&mut beginning)?;
     let encoding = Encoding::of(&beginning);
     let text = Cursor::new(beginning).chain(text);
     Ok(match encoding {

@@ -68,7 +68,7 @@ pub fn explain(facts: &Facts, sources: &[Source]) -> Report {
     report
 }
 
-/// Adds to waits behind an equal, or behind somebody of whom no policy is known, which bugs of this kernel look like that.
+/// For waits behind a thread of equal or unknown policy: adds the known bugs of this kernel that look the same.
 fn known_bugs(facts: &Facts, report: &mut Report) {
     let Some(snapshot) = settings::snapshot(facts) else { return };
     let kernel = unstarve_facts::Facts::of_host(&snapshot);

@@ -5,7 +5,7 @@ use std::io::{self, Cursor, Read};
 use crate::line::Message as Columns;
 
 /// What is read to find the order.
-const BEGINNING: u64 = 32 << 10;
+const ORDER_SAMPLE_BYTES: u64 = 32 << 10;
 
 /// Lines of the beginning that are compared.
 const MAX_COMPARED: usize = 200;
@@ -32,11 +32,11 @@ pub enum Ordered<R> {
 /// If it cannot be read.
 pub fn ordered<R: Read>(mut text: R) -> io::Result<Ordered<R>> {
     let mut beginning = Vec::new();
-    text.by_ref().take(BEGINNING).read_to_end(&mut beginning)?;
+    text.by_ref().take(ORDER_SAMPLE_BYTES).read_to_end(&mut beginning)?;
     if !is_reversed(&beginning) {
         return Ok(Ordered::Forward(Cursor::new(beginning).chain(text)));
     }
-    text.by_ref().take(MAX_BYTES - BEGINNING).read_to_end(&mut beginning)?;
+    text.by_ref().take(MAX_BYTES - ORDER_SAMPLE_BYTES).read_to_end(&mut beginning)?;
     let is_cut = text.read(&mut [0])? > 0;
     let mut groups = groups(&beginning);
     groups.reverse();

@@ -114,7 +114,7 @@ impl FeltSoFar {
         felt.preemptions += u64::from(stayed);
     }
 
-    /// The quickest waits: one in twenty takes less. What every wakeup takes, whoever runs.
+    /// The 5th percentile of waits: what a wakeup costs on an idle CPU, too.
     pub fn quickest(&self) -> Nanos {
         let mut all: Vec<u64> = self.actors.iter().flat_map(|actor| actor.waits.iter().copied()).collect();
         let rank = all.len() / 20;

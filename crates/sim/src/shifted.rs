@@ -2,10 +2,8 @@
 
 use unstarve_model::Nanos;
 
-use crate::{Op, Program};
-
-/// Absolute timers are moved by less than this.
-const LARGEST_SHIFT: u64 = 2_000_000;
+use crate::engine::Replica;
+use crate::{ActorId, Op, Program};
 
 impl Program {
     /// The program with the absolute timers of each actor later by 0 to 2 ms, by the actor and the seed. Seed 0 changes nothing.
@@ -14,8 +12,9 @@ impl Program {
         if seed == 0 {
             return program;
         }
-        for (index, actor) in (0..).zip(&mut program.actors) {
-            let shift = Nanos(scattered(seed, index) % LARGEST_SHIFT);
+        let replica = Replica::seeded(seed);
+        for (id, actor) in (0..).map(ActorId).zip(&mut program.actors) {
+            let shift = Nanos(replica.shift_of(id));
             for op in &mut actor.ops {
                 if let Op::SleepUntil(time) = op {
                     *time += shift;
@@ -24,14 +23,6 @@ impl Program {
         }
         program
     }
-}
-
-/// A number that depends on both in no visible way: SplitMix64's finaliser (Steele, Lea and Flood, 2014).
-fn scattered(seed: u64, index: u64) -> u64 {
-    let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index.wrapping_mul(0xd1b5_4a32_d192_ed03));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
@@ -63,7 +54,7 @@ mod tests {
             let [Op::SleepUntil(early), Op::SleepFor(Nanos(20)), Op::SleepUntil(late)] = ops[..] else {
                 panic!("{ops:?}")
             };
-            assert_eq!((late - early, early.0 - 10 < LARGEST_SHIFT), (Nanos(20), true));
+            assert_eq!((late - early, early.0 - 10 < 2_000_000), (Nanos(20), true));
         }
     }
 }

@@ -18,8 +18,8 @@ use crate::input::Recording;
 
 /// Play a recording's program in a guest, under the real scheduler of any kernel, and show how near the replay comes
 ///
-/// The program is what the recording's threads did by themselves: how long they computed, whom they woke, how long they slept. Who
-/// waits for whom is decided by the guest's kernel.
+/// The program is what the recording's threads did by themselves: how long they computed, which threads they woke, how long they
+/// slept. The guest's kernel decides which thread waits.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -8,7 +8,7 @@ use unstarve_sim::Program;
 use unstarve_timeline::TaskPattern;
 
 /// What `--change` takes, for `--help` and messages.
-pub const FORMS: &str = "nice:TASK=N, policy:TASK=POLICY, cpus:TASK=LIST, weight:/GROUP=N, max:/GROUP=QUOTA/PERIOD (in us), \
+pub const FORMS_OF_CHANGES: &str = "nice:TASK=N, policy:TASK=POLICY, cpus:TASK=LIST, weight:/GROUP=N, max:/GROUP=QUOTA/PERIOD (in us), \
                          sysctl.NAME=VALUE, debugfs.PATH=VALUE or sched_feature.NAME=on|off";
 
 /// The changes of one `--change`, for the threads and groups of this program.
@@ -20,12 +20,14 @@ fn changes(text: &str, program: &Program) -> Result<Vec<Change>> {
     // Names of tasks may have colons and equals signs in them; settings and values have not.
     let Some((left, value)) = text.rsplit_once('=').filter(|(left, value)| !left.is_empty() && !value.is_empty())
     else {
-        bail!("expected {FORMS}");
+        bail!("expected {FORMS_OF_CHANGES}");
     };
     if let Some(change) = of_kernel(left, value) {
         return Ok(vec![change?]);
     }
-    let Some((key, of)) = left.split_once(':').filter(|(_, of)| !of.is_empty()) else { bail!("expected {FORMS}") };
+    let Some((key, of)) = left.split_once(':').filter(|(_, of)| !of.is_empty()) else {
+        bail!("expected {FORMS_OF_CHANGES}")
+    };
     match key {
         "nice" => {
             let nice: i32 =
@@ -39,7 +41,7 @@ fn changes(text: &str, program: &Program) -> Result<Vec<Change>> {
         }
         "weight" => Ok(vec![of_group(of, "cpu.weight", value, program)?]),
         "max" => Ok(vec![of_group(of, "cpu.max", &value.replace('/', " "), program)?]),
-        _ => bail!("there is no setting `{}`; expected {FORMS}", clean(key)),
+        _ => bail!("there is no setting `{}`; expected {FORMS_OF_CHANGES}", clean(key)),
     }
 }
 

@@ -63,14 +63,8 @@ pub struct LowArgs {
 pub fn run(args: LowArgs, color: Color) -> Result<ExitCode> {
     let Some(file) = &args.file else { return Err(input::no_recording("predict")) };
     let recording = Recording::new(file.clone())?;
-    let mut extractor = Extractor::default();
-    let mut progress = Progress::new();
-    let options = Options { proofs: Proofs::PutAside, ..Options::default() };
-    let explained = explain_beside(recording.open()?, &options, &mut extractor, |events| progress.events(events))
-        .with_context(|| recording.name())?;
-    drop(progress);
-    let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
-    let extracted = extractor.finish(world, snapshot).with_context(|| recording.name())?;
+    let (explained, extracted) = explain_and_extract(&recording)?;
+    let snapshot = explained.driven.snapshot.as_deref();
     let predictions = predict(&args, &explained.report, &extracted, snapshot)?;
     let text = if args.json {
         output::sorted_json(&predictions)?
@@ -83,6 +77,19 @@ pub fn run(args: LowArgs, color: Color) -> Result<ExitCode> {
     output::will_end_with(code);
     Out::new().text(&text)?;
     Ok(ExitCode::from(code))
+}
+
+/// Explains a recording and takes its program out of it, in one pass.
+pub fn explain_and_extract(recording: &Recording) -> Result<(Explained, Extracted)> {
+    let mut extractor = Extractor::default();
+    let mut progress = Progress::new();
+    let options = Options { proofs: Proofs::PutAside, ..Options::default() };
+    let explained = explain_beside(recording.open()?, &options, &mut extractor, |events| progress.events(events))
+        .with_context(|| recording.name())?;
+    drop(progress);
+    let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
+    let extracted = extractor.finish(world, snapshot).with_context(|| recording.name())?;
+    Ok((explained, extracted))
 }
 
 fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Option<&Snapshot>) -> Result<Predictions> {

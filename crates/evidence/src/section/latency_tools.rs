@@ -154,7 +154,7 @@ impl Analysis {
         let holder = threads.iter().find(|(_, length)| is_most(*length)).map(|(thread, _)| thread.clone());
         let thread = Thread { comm: format!("timerlat/{}", self.cpu), pid: None };
         let holder = holder.filter(|holder| !holder.is_idle());
-        // Whoever set the limit wants to hear of waits below a millisecond, too.
+        // A limit set by the user also counts below a millisecond.
         self.worst.add_any(Wait { thread, cpu: Some(self.cpu), length: total, holder }, spot);
     }
 }

@@ -24,7 +24,7 @@ impl Replica {
     }
 
     /// How much later the absolute sleeps of an actor are.
-    pub(super) fn shift_of(self, actor: ActorId) -> u64 {
+    pub(crate) fn shift_of(self, actor: ActorId) -> u64 {
         self.seed.map_or(0, |seed| mix(seed, u64::from(actor.0)) % (Self::LONGEST_SHIFT.0 + 1))
     }
 

@@ -1,4 +1,4 @@
-//! The clock: what happens next, and to whom.
+//! The clock: takes the next event and gives it to its thread or CPU.
 
 use unstarve_model::{Event, Nanos, SchedPolicy};
 use unstarve_sched::deadline::{Parameters, Reservation};

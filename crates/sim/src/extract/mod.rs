@@ -88,7 +88,7 @@ pub struct Extracted {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoProgram {
-    /// Nothing shows who woke whom.
+    /// The recording has no wakeups.
     #[error(
         "the recording has no wakeups (sched_waking), so nothing shows what its threads waited for: record again with `unstarve record`"
     )]

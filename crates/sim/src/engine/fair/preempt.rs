@@ -3,7 +3,7 @@
 use unstarve_sched::fair::{calc_delta_fair, cfs, eevdf};
 
 use super::super::FairRules;
-use super::{EntityId, FairClass};
+use super::{EntityId, FairClass, QueueId};
 
 impl FairClass {
     /// `clear_buddies()`.
@@ -183,13 +183,15 @@ impl FairClass {
         preempts
     }
 
+    /// How many share a period: with the feature ALT_PERIOD all threads of the CPU, otherwise the entities of the queue.
+    fn nr_running_of_period(&self, id: QueueId, tunables: &cfs::Tunables) -> u32 {
+        let queue = self.queue(id);
+        if tunables.features.alt_period { self.root(queue.cpu).h_nr_runnable } else { queue.nr_running }
+    }
+
     fn sched_slice(&self, id: EntityId, tunables: &cfs::Tunables) -> i64 {
         let entity = self.entity(id);
-        let queue = self.queue(entity.queue);
-        let nr_running = match tunables.features.alt_period {
-            true => self.root(queue.cpu).h_nr_runnable,
-            false => queue.nr_running,
-        };
+        let nr_running = self.nr_running_of_period(entity.queue, tunables);
         let levels = std::iter::successors(Some(id), |id| self.parent(*id)).map(|id| {
             let entity = self.entity(id);
             cfs::Level { weight: entity.weight, load: self.queue(entity.queue).load }
@@ -201,11 +203,7 @@ impl FairClass {
     /// `sched_vslice()` of an entity that is not queued yet.
     pub(super) fn sched_vslice(&self, id: EntityId, tunables: &cfs::Tunables) -> i64 {
         let entity = self.entity(id);
-        let queue = self.queue(entity.queue);
-        let nr_running = match tunables.features.alt_period {
-            true => self.root(queue.cpu).h_nr_runnable,
-            false => queue.nr_running,
-        };
+        let nr_running = self.nr_running_of_period(entity.queue, tunables);
         let levels = std::iter::successors(Some(id), |id| self.parent(*id)).map(|id| {
             let entity = self.entity(id);
             let others = self.queue(entity.queue).load;
