@@ -108,12 +108,12 @@ impl Watch {
     }
 }
 
-/// Waits for an episode of direct I/O's workers.
-fn starved_workers(watch: &Watch) -> Result<Option<Value>, String> {
+/// Waits for an episode that says why its thread waited. Others may begin with it whose own wait the trace did not hold.
+fn explained_episode(watch: &Watch) -> Result<Option<Value>, String> {
     let end = Instant::now() + Duration::from_secs(18);
     while Instant::now() < end {
         let found = watch.episodes()?.into_iter();
-        let found = found.filter(|episode| episode["stage"] == "complete").find(|episode| !episode["victim"].is_null());
+        let found = found.filter(|episode| episode["stage"] == "complete").find(|episode| !episode["finding"].is_null());
         if found.is_some() {
             return Ok(found);
         }
@@ -128,7 +128,7 @@ pub fn a_hog_is_an_episode(stage: &Stage) -> Ended {
     let fio = fs.fio(stage, 6)?;
     let mut hog = stage.load("hog", &["chrt", "--fifo", "50"], "hog --lasts 5000 --period 100 --busy 80")?;
     let hog = Running::start(&mut hog)?;
-    let episode = starved_workers(&watch)?;
+    let episode = explained_episode(&watch)?;
     drop((fio, hog));
     let Some(episode) = episode else {
         return Err(Stop::Fail(format!("no episode; status {:?}", watch.status())));
