@@ -7,6 +7,8 @@ import csv
 import math
 import sys
 
+# What an interval is made for.
+COVERED = 0.9
 WAITS = {"wait-per-item", "wait-per-cpu", "longest", "p99"}
 # A wait that falls to a hundredth is gone: a factor of what is left says nothing of the prediction.
 GONE = 0.01
@@ -23,6 +25,21 @@ def middle(values):
 
 def percent(part, whole):
     return f"{100 * part / whole:.0f} % ({part} of {whole})" if whole else "-"
+
+
+def left_out(rows):
+    """How many intervals cover what came if the residual is learnt from the other scenarios: the 90th percentile of what would
+    have covered theirs, counted up by one. `None` where there are too few."""
+    covered, of = 0, 0
+    for scenario in {row["scenario"] for row in rows}:
+        others = sorted(float(row["residual"]) for row in rows if row["scenario"] != scenario)
+        rank = math.ceil(COVERED * (len(others) + 1))
+        if rank > len(others):
+            continue
+        own = [float(row["residual"]) for row in rows if row["scenario"] == scenario]
+        covered += sum(residual <= others[rank - 1] for residual in own)
+        of += len(own)
+    return percent(covered, of)
 
 
 def judged(rows, of):
@@ -59,6 +76,9 @@ def main():
     print(f"waits, predicted: {judged(waits, lambda row: number(row['predicted']))}")
     print(f"waits, intervals that cover what came: {percent(covered(waits), len(waits))}")
     print(f"price, intervals that cover what came: {percent(covered(price), len(price))}")
+    if rows and "residual" in rows[0]:
+        print(f"waits, residual learnt from the other scenarios covers: {left_out(waits)}")
+        print(f"price, residual learnt from the other scenarios covers: {left_out(price)}")
     print(f"somebody else starved, said and came: {percent(sum(a == b for a, b in starved), len(starved))}")
     print(f"baseline, no change: {judged(waits, lambda row: number(row['recorded']))}")
     dropped = [row for row in waits if row["dropped"]]

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use unstarve_sim::Program;
+use unstarve_sim::engine::{Replica, SchedulerModel, play};
 
 /// In which each guest ends. An idle host needs less than a minute.
 const GUEST_LIMIT: Duration = Duration::from_secs(300);
@@ -37,7 +39,8 @@ fn main() -> std::process::ExitCode {
         trial("a_heavy_container_starves_the_worker_on_6_12", kubepods_later),
         trial("a_helper_holds_up_packets_on_6_1", spike),
         trial("it_holds_them_up_less_on_6_12", spike_later),
-        trial("a_program_of_one_cpu_is_played_on_6_1", |lab| replay(lab, "6.1")),
+        trial("a_program_of_one_cpu_is_played_on_6_1_as_the_model_plays_it", |lab| replay(lab, "6.1")),
+        trial("a_program_of_one_cpu_is_played_on_6_12_as_the_model_plays_it", |lab| replay(lab, "6.12")),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -116,7 +119,37 @@ fn replay(lab: &Lab, kernel: &str) -> Ended {
     // Of little weight, but the CPU's only thread most of the time.
     let all: f64 = felt.as_array().into_iter().flatten().filter_map(|felt| felt["ran"].as_f64()).sum();
     let share = all / 150e6;
-    check((0.95..=1.0).contains(&share), format!("the CPU was used for {share} of the time on {kernel}"))
+    check((0.95..=1.0).contains(&share), format!("the CPU was used for {share} of the time on {kernel}"))?;
+    let outcome = &replayed["replayed"]["outcome"];
+    let release = outcome["kernel_release"].as_str().ok_or_else(|| Stop::Fail(format!("no release in {outcome}")))?;
+    near_the_model(&program, release, felt)
+}
+
+/// How far the model may be from the real kernel: in waits in all, and in the times that a thread got the CPU.
+const MODEL_IS_OFF: f64 = 1.25;
+
+/// The model plays the same program: what it says of predictions is as good as this.
+fn near_the_model(program: &Value, release: &str, felt: &Value) -> Ended {
+    let failed = |error: &dyn std::fmt::Display| Stop::Fail(error.to_string());
+    let program: Program = serde_json::from_value(program.clone()).map_err(|error| failed(&error))?;
+    let scheduler = SchedulerModel::of_kernel(release, program.cpus.len(), &[]).map_err(|error| failed(&error))?;
+    let model = play(&program, &scheduler, Replica::AS_RECORDED).map_err(|error| failed(&error))?.felt;
+    for (index, by_model) in model.actors.iter().enumerate() {
+        let of = |name: &str| felt[index][name].as_f64().unwrap_or(0.0);
+        // What every wakeup takes, the model does not have.
+        let dispatch = 4_000.0 * of("wakeups");
+        let rows = [
+            ("waited", by_model.waited.0 as f64, of("waited"), dispatch),
+            ("switches", by_model.switches as f64, of("switches"), 2.0),
+        ];
+        for (what, by_model, came, floor) in rows {
+            let factor = (by_model + floor) / (came + floor);
+            println!("{release} actor {index} {what}: {came} in the guest, {by_model} in the model");
+            let is_near = (1.0 / MODEL_IS_OFF..=MODEL_IS_OFF).contains(&factor);
+            check(is_near, format!("actor {index} {what} {by_model} in the model, {came} on {release}"))?;
+        }
+    }
+    Ok(())
 }
 
 fn assert_same(first: &Value, second: &Value) -> Ended {

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use unstarve_diagnose::report::{Finding, Report, Severity};
 use unstarve_diagnose::{Options, Proofs, explain_beside};
 use unstarve_facts::Snapshot;
+use unstarve_model::Nanos;
 use unstarve_sched::KernelThread;
-use unstarve_sim::predict::{Baseline, Engine, Metric, Prediction, Subject};
+use unstarve_sim::predict::{Baseline, Engine, FELT_FACTOR, Metric, MetricAnswer, Prediction, Subject};
 use unstarve_sim::{Actor, ActorId, Extracted, Extractor, Program};
 
 use crate::bench::{Bench, BenchError};
@@ -40,6 +41,8 @@ pub struct PredictionRow {
     pub replayed: Option<f64>,
     /// Predicted, with its interval; `None` if refused.
     pub predicted: Option<(f64, f64, f64)>,
+    /// The residual that would just have made the interval cover what came.
+    pub residual: Option<f64>,
     /// If the culprits' part of the waits were gone, and nothing else were changed.
     pub dropped: Option<f64>,
     /// In the guest with the remedy; `None` if the victim has no such value there.
@@ -128,10 +131,11 @@ pub fn hold_against<R: Runner, E: Engine>(
                     .iter()
                     .find(|row| row.metric == metric.id())
                     .map(|row| row.replayed),
-                predicted: predicted(&prediction, metric),
+                predicted: answered(&prediction, metric).map(|of| (of.predicted, of.low, of.high)),
+                residual: answered(&prediction, metric).zip(came.value(metric)).map(|(of, came)| of.residual_of(came)),
                 dropped: metric.is_wait().then(|| recorded * (1.0 - share_of_culprits(finding))),
                 actual: came.value(metric),
-                newly_starved: [predicted_starved(&prediction), came.newly_starved(&report)],
+                newly_starved: [predicted_starved(&prediction), came.newly_starved(&report, &extracted)],
                 refused: refused(&prediction, metric),
             };
             let recorded = |metric: Metric| Some((metric, metric.of(&subject, &extracted.recorded)?));
@@ -176,10 +180,9 @@ pub fn subject_of(finding: &Finding, program: &Program) -> Subject {
     Subject { name: finding.victim.comm.clone(), actors }
 }
 
-fn predicted(prediction: &Prediction, metric: Metric) -> Option<(f64, f64, f64)> {
+fn answered(prediction: &Prediction, metric: Metric) -> Option<&MetricAnswer> {
     let Prediction::Answered(answer) = prediction else { return None };
-    let of = answer.metrics.iter().find(|of| of.metric == metric)?;
-    Some((of.predicted, of.low, of.high))
+    answer.metrics.iter().find(|of| of.metric == metric)
 }
 
 fn predicted_starved(prediction: &Prediction) -> String {
@@ -190,7 +193,7 @@ fn predicted_starved(prediction: &Prediction) -> String {
 fn refused(prediction: &Prediction, metric: Metric) -> String {
     match prediction {
         Prediction::Refused(refusals) => refusals.first().map(ToString::to_string).unwrap_or_default(),
-        Prediction::Answered(_) if predicted(prediction, metric).is_some() => String::new(),
+        Prediction::Answered(_) if answered(prediction, metric).is_some() => String::new(),
         Prediction::Answered(_) => "this metric was not reproduced, or depends on chance".to_owned(),
     }
 }
@@ -222,19 +225,32 @@ impl Came {
         Ok(Came { subject: Subject { name: before.name.clone(), actors }, extracted, report })
     }
 
-    /// Victims that the faulty guest had not.
-    fn newly_starved(&self, before: &Report) -> String {
+    /// Victims that the faulty guest had not, and who wait longer than there: as a prediction counts them.
+    fn newly_starved(&self, report: &Report, before: &Extracted) -> String {
         let victims = |report: &Report| -> BTreeSet<String> {
             let starved = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
             starved.map(|finding| finding.victim.comm.clone()).collect()
         };
-        let (before, after) = (victims(before), victims(&self.report));
-        after.difference(&before).cloned().collect::<Vec<_>>().join(", ")
+        let (were, are) = (victims(report), victims(&self.report));
+        let waits_longer = |name: &&String| {
+            let (was, is) = (waited_by(before, name), waited_by(&self.extracted, name));
+            is > FELT_FACTOR * was
+        };
+        are.difference(&were).filter(waits_longer).cloned().collect::<Vec<_>>().join(", ")
     }
 
     fn value(&self, metric: Metric) -> Option<f64> {
         metric.of(&self.subject, &self.extracted.recorded)
     }
+}
+
+/// How long the threads of this name, or any worker of its pool, waited for each second that was recorded.
+fn waited_by(of: &Extracted, name: &str) -> f64 {
+    let threads = of.program.actors().filter(|(_, actor)| actor.comm == name);
+    let meant: BTreeSet<Likeness> = threads.map(|(_, actor)| Likeness::of(actor)).collect();
+    let alike = of.program.actors().filter(|(_, actor)| meant.contains(&Likeness::of(actor)));
+    let waited: Nanos = alike.map(|(id, _)| of.recorded.actors[id.index()].waited).sum();
+    waited.share_of(of.program.length)
 }
 
 /// What is the same of a thread in two guests.
@@ -259,7 +275,7 @@ impl Likeness {
 
 impl PredictionRow {
     /// The names of the table's columns.
-    pub const COLUMNS: &str = "scenario\tkernel\tseed\tfinding\tvictim\tremedy\tmetric\trecorded\treplayed\tpredicted\tlow\thigh\tdropped\tactual\tstarves\tstarved\trefused";
+    pub const COLUMNS: &str = "scenario\tkernel\tseed\tfinding\tvictim\tremedy\tmetric\trecorded\treplayed\tpredicted\tlow\thigh\tresidual\tdropped\tactual\tstarves\tstarved\trefused";
 
     /// Its line in the table.
     pub fn line(&self) -> String {
@@ -279,6 +295,7 @@ impl PredictionRow {
             number(parts.map(|parts| parts.0)),
             number(parts.map(|parts| parts.1)),
             number(parts.map(|parts| parts.2)),
+            number(self.residual),
             number(self.dropped),
             number(self.actual),
             clean(&self.newly_starved[0]),

@@ -114,13 +114,6 @@ impl FeltSoFar {
         felt.preemptions += u64::from(stayed);
     }
 
-    /// The 5th percentile of waits: what a wakeup costs on an idle CPU, too.
-    pub fn quickest(&self) -> Nanos {
-        let mut all: Vec<u64> = self.actors.iter().flat_map(|actor| actor.waits.iter().copied()).collect();
-        let rank = all.len() / 20;
-        if all.is_empty() { Nanos::ZERO } else { Nanos(*all.select_nth_unstable(rank).1) }
-    }
-
     /// What `actors` actors felt in this time.
     pub fn felt(mut self, actors: usize, length: Nanos) -> Felt {
         self.actors.resize_with(actors, SoFar::default);

@@ -123,6 +123,19 @@ impl SchedulerModel {
 }
 
 impl SchedulerModel {
+    /// How long real-time threads may have a CPU before fair ones get it; `None` for ever.
+    pub fn longest_real_time_turn(&self) -> Option<Nanos> {
+        let server = self.fair_server.map(|(runtime, period)| period.saturating_sub(runtime));
+        self.real_time_limit.map(|limit| limit.runtime).max(server)
+    }
+
+    /// Whether real-time threads are limited alike in both.
+    pub fn limits_real_time_as(&self, other: &SchedulerModel) -> bool {
+        self.real_time_limit == other.real_time_limit
+            && self.fair_server == other.fair_server
+            && self.without_server == other.without_server
+    }
+
     /// Whether a knob of the program has an effect in this model.
     pub fn has(&self, knob: &str) -> bool {
         self.modelled.iter().any(|known| known == knob)

@@ -7,6 +7,7 @@
 mod cast;
 mod clocks;
 mod costs;
+mod felt_log;
 mod placement;
 mod report;
 mod settings;
@@ -24,10 +25,11 @@ use unstarve_timeline::{
     World,
 };
 
-use crate::felt_waits::{Felt, FeltSoFar};
+use crate::felt_waits::Felt;
 use crate::predict::growth;
 use crate::{Actor, ActorId, Op, Program, SwitchCosts};
 
+use felt_log::{FeltLog, Part};
 pub use report::{Extraction, Inference, LossOfExtraction};
 use thread::{Deed, Queued, RawOp, Sleep, Thread, WokenBy};
 use tokens::Tokens;
@@ -42,7 +44,7 @@ pub struct Extractor {
     /// The thread behind each key of the timeline.
     by_key: HashMap<TaskKey, ThreadId>,
     tokens: Tokens,
-    felt: FeltSoFar,
+    felt: FeltLog,
     start: Option<Time>,
     operations: usize,
     losses: report::Losses,
@@ -78,10 +80,15 @@ pub struct Extracted {
     pub alike: Vec<bool>,
     /// Whether each actor was gone again after a small part of the recording.
     pub short_lived: Vec<bool>,
+    /// Whether each actor's priority changed again and again.
+    pub sets_itself: Vec<bool>,
     /// Whether each actor may use several CPUs, and ran on several.
     pub moves: Vec<bool>,
     /// Whether each actor is kept on the CPU on which it stayed, although it may use others.
     pub kept: Vec<bool>,
+    /// The same of each half of the recording: what the first one's program gives is held against the second.
+    #[serde(skip)]
+    pub halves: Option<Box<[Extracted; 2]>>,
 }
 
 /// Why no program can be taken from a recording.
@@ -154,7 +161,7 @@ impl Extractor {
     ///
     /// # Errors
     /// If the recording has no wakeups, is too long, or is empty.
-    pub fn finish(self, world: &World, snapshot: Option<&Snapshot>) -> Result<Extracted, NoProgram> {
+    pub fn finish(mut self, world: &World, snapshot: Option<&Snapshot>) -> Result<Extracted, NoProgram> {
         if self.losses.is_too_long {
             return Err(NoProgram::TooLong);
         }
@@ -165,15 +172,27 @@ impl Extractor {
             return Err(NoProgram::NoWakeups);
         }
         let Some(start) = self.start else { return Err(NoProgram::Nothing) };
-        let length = world.now.since(start);
-        let Extractor { mut threads, tokens, felt, losses, .. } = self;
+        let all = Part { start, end: world.now };
+        let mut threads = std::mem::take(&mut self.threads);
+        threads.iter_mut().for_each(|thread| thread.ends(world.now));
+        let half = |part: Part| {
+            let threads = threads.iter().map(|thread| thread.in_part(part)).collect();
+            self.of_part(part, threads, world, snapshot)
+        };
+        let halves = Some(Box::new(all.halves().map(half)));
+        Ok(Extracted { halves, ..self.of_part(all, threads, world, snapshot) })
+    }
+
+    /// What a part of the recording gives.
+    fn of_part(&self, part: Part, mut threads: Vec<Thread>, world: &World, snapshot: Option<&Snapshot>) -> Extracted {
+        let Extractor { tokens, felt, losses, .. } = self;
+        let length = part.length();
         let mut inferences = vec![clocks::constant_sleeps(&mut threads), clocks::runs_by_the_clock(&mut threads)];
         let cast = cast::choose(&threads, snapshot, length);
         let mut places = placement::Places::new(world, snapshot, &threads, length);
         let mut actors = Vec::new();
         let by_thread: BTreeMap<usize, ActorId> = cast.played.iter().copied().zip((0..).map(ActorId)).collect();
         for &index in &cast.played {
-            threads[index].ends(world.now);
             let thread = &threads[index];
             actors.push(Actor {
                 tid: thread.tid,
@@ -184,14 +203,14 @@ impl Extractor {
                 begins_on: thread.seen_first,
                 is_born: thread.is_born,
                 costs: SwitchCosts::default(),
-                ops: operations(thread, start, &tokens, &by_thread),
+                ops: operations(thread, part.start, tokens, &by_thread),
             });
         }
-        let dispatch = felt.quickest();
-        let all = felt.felt(threads.len(), length);
+        let all = felt.felt(part, threads.len());
         let mut recorded = Felt { length, actors: cast.played.iter().map(|&index| all.actors[index]).collect() };
         let growths = cast.played.iter().map(|&index| growth(&threads[index].after_waits)).collect();
         let moves = cast.played.iter().map(|&index| threads[index].moves()).collect();
+        let sets_itself = cast.played.iter().map(|&index| threads[index].sets_itself()).collect();
         let kept = cast.played.iter().map(|&index| places.keeps(&threads[index])).collect();
         let short_lived = cast.played.iter().map(|&index| threads[index].is_short_lived(length)).collect();
         inferences.extend(cast.inferences);
@@ -212,7 +231,7 @@ impl Extractor {
             kernel: snapshot.and_then(Snapshot::kernel_release).map(str::to_owned),
             cpus: places.cpus,
             length,
-            dispatch,
+            dispatch: felt.quickest(),
             longest_interrupt: losses.longest_interrupt,
             interrupt_wait: losses.interrupt_wait(length, cpus),
             cgroup_mount: snapshot
@@ -231,7 +250,7 @@ impl Extractor {
         inferences.extend(unended::extend(&mut program, cast.played.iter().map(unended)));
         let extraction = Extraction { inferences, losses: losses.of(&recorded) };
         let alike = program.actors.iter().map(|actor| costs::are_alike(&actor.ops)).collect();
-        Ok(Extracted { program, extraction, recorded, growths, alike, short_lived, moves, kept })
+        Extracted { program, extraction, recorded, growths, alike, short_lived, sets_itself, moves, kept, halves: None }
     }
 }
 
@@ -315,7 +334,7 @@ impl Sink for Extractor {
             }
             _ => WokenBy::Interrupt,
         };
-        self.felt.woke(woken.felt());
+        self.felt.woke(woken, wake.time);
         let start = self.start.unwrap_or(world.start);
         match self.threads[woken.index()].wake(wake.time, by) {
             thread::Woken::Slept => {}
@@ -328,7 +347,7 @@ impl Sink for Extractor {
 
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         let Some(id) = self.thread(world, wait.task) else { return };
-        self.felt.waited(id.felt(), wait.length());
+        self.felt.waited(id, wait.end, wait.length());
         let thread = &mut self.threads[id.index()];
         thread.waited += wait.length();
         thread.last_wait = Some(wait.length());
@@ -362,7 +381,7 @@ impl Sink for Extractor {
         }
         self.threads[id.index()].runs_until(run.end);
         let used = self.threads[id.index()].ran.saturating_sub(before);
-        self.felt.ran(id.felt(), used, stayed);
+        self.felt.ran(id, run.end, used, stayed);
         if let Some(wait) = self.threads[id.index()].last_wait.take()
             && run.ended == RunEnd::Slept
         {

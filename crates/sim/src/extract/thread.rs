@@ -6,14 +6,17 @@ use unstarve_model::{Comm, CpuId, CpuSet, Nanos, Prio, Tid, Time, clean_bytes};
 use unstarve_timeline::{Nature, Task};
 
 use super::ThreadId;
+use super::felt_log::Part;
 use super::tokens::{RequestId, TokenId};
 
 /// A thread while it is collected.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Thread {
     pub tid: Tid,
     comm: Comm,
     pub prio: Prio,
+    /// How often that changed.
+    prio_changes: u32,
     pub is_kernel_thread: bool,
     /// The thread whose settings it has in the snapshot, if not its own.
     pub settings_of: Option<Tid>,
@@ -50,6 +53,8 @@ pub(super) struct Thread {
 
 /// A thread that lives for less than this part of the recording is short-lived.
 const SHORT_LIFE: f64 = 0.2;
+/// The first time is when the recording learns its priority, the second when the program begins.
+const AGAIN_AND_AGAIN: u32 = 3;
 /// A thread with more of its time elsewhere moves.
 const MOVES: f64 = 0.1;
 /// A thread with less of a CPU than this may stay there by chance.
@@ -164,6 +169,7 @@ impl Thread {
             tid,
             comm: Comm::default(),
             prio: Prio::NORMAL,
+            prio_changes: 0,
             is_kernel_thread: false,
             settings_of: None,
             seen_on: CpuSet::default(),
@@ -190,6 +196,7 @@ impl Thread {
     /// What the timeline knows of it now.
     pub fn is_now(&mut self, task: &Task) {
         self.comm = task.comm;
+        self.prio_changes += u32::from(self.prio != task.prio);
         self.prio = task.prio;
         self.is_kernel_thread =
             task.nature == Nature::Kernel || task.nature == Nature::Unknown && task.kernel_thread.is_some();
@@ -223,6 +230,11 @@ impl Thread {
     pub fn is_short_lived(&self, length: Nanos) -> bool {
         let first = self.ops.iter().map(|(at, op)| if let RawOp::Sleep(sleep) = op { sleep.ended } else { *at }).next();
         self.died.zip(first).is_some_and(|(died, first)| died.since(first).share_of(length) < SHORT_LIFE)
+    }
+
+    /// Whether its priority changed again and again: more often than programs change it when they begin.
+    pub fn sets_itself(&self) -> bool {
+        self.prio_changes >= AGAIN_AND_AGAIN
     }
 
     pub fn has_not_run(&self) -> bool {
@@ -317,6 +329,18 @@ impl Thread {
     pub fn ends(&mut self, now: Time) {
         if let Some((began, run)) = self.take_run(now) {
             self.ops.push((began, RawOp::Run(run)));
+        }
+    }
+
+    /// What it did in a part of the recording: whatever it began there.
+    pub fn in_part(&self, part: Part) -> Thread {
+        let ops: Vec<(Time, RawOp)> = self.ops.iter().filter(|(at, _)| part.has_begin(*at)).copied().collect();
+        let is_at_end = ops.last() == self.ops.last();
+        Thread {
+            is_runnable_at_end: self.is_runnable_at_end && is_at_end,
+            died: self.died.filter(|died| *died <= part.end),
+            ops,
+            ..self.clone()
         }
     }
 

@@ -69,7 +69,7 @@ impl fmt::Display for Starved {
 /// A change of waits below this share of the time is not felt.
 const FELT_SHARE: f64 = 0.01;
 /// Nor is one by less than this factor.
-const FELT_FACTOR: f64 = 1.25;
+pub const FELT_FACTOR: f64 = 1.25;
 /// How many are named.
 const NAMED: usize = 6;
 

@@ -57,6 +57,9 @@ pub(super) struct Unknown {
     pub interrupt_on_average: Nanos,
     /// A fair thread may have to wait for the turn of another one, of which no replay knows: who waits less does more.
     pub turn: Nanos,
+    /// A wait may begin at any time of a limit's period that a change alters, and last for as long as that limit lets a real-time
+    /// thread run.
+    pub limit: Nanos,
 }
 
 impl Metric {
@@ -200,6 +203,14 @@ pub(super) struct Values {
     pub recorded: f64,
     pub unchanged: Vec<f64>,
     pub unknown: Unknown,
+    pub held_out: Option<HeldOut>,
+}
+
+/// A metric in the second half of the recording, of which nothing was used, and what the program of the first half gives.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct HeldOut {
+    pub played: f64,
+    pub recorded: f64,
 }
 
 impl Values {
@@ -220,7 +231,19 @@ impl Values {
         if off > NEAR.ln() {
             return Err(far());
         }
-        spread(&self.unchanged, floor).map_or(Ok(()), |(low, high)| Err(Refusal::Unstable { metric, low, high }))
+        if let Some((low, high)) = spread(&self.unchanged, floor) {
+            return Err(Refusal::Unstable { metric, low, high });
+        }
+        match self.held_out.filter(|_| self.held_out_is_off_by(metric) > STABLE.ln()) {
+            Some(HeldOut { played, recorded }) => Err(Refusal::HalvesDiffer { metric, played, recorded }),
+            None => Ok(()),
+        }
+    }
+
+    /// The logarithm of the factor between the two.
+    fn held_out_is_off_by(&self, metric: Metric) -> f64 {
+        let floor = metric.floor(self.unknown);
+        self.held_out.map_or(0.0, |of| ((of.played + floor) / (of.recorded + floor)).ln().abs())
     }
 }
 
@@ -231,7 +254,7 @@ fn spread(values: &[f64], floor: f64) -> Option<(f64, f64)> {
     ((high + floor) > STABLE * (low + floor)).then_some((low, high))
 }
 
-fn median(values: &[f64]) -> f64 {
+pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
@@ -249,9 +272,14 @@ impl Ratios {
     }
 
     /// The predicted value with its interval: the replicas' spread, and what predictions of this metric are off by.
-    pub fn answer(&self, metric: Metric, values: &Values, turn: Nanos, place: Where) -> Result<MetricAnswer, Refusal> {
+    pub fn answer(
+        &self,
+        metric: Metric,
+        values: &Values,
+        unknown: Unknown,
+        place: Where,
+    ) -> Result<MetricAnswer, Refusal> {
         let recorded = values.recorded;
-        let unknown = Unknown { turn, ..values.unknown };
         let (floor, more) = (metric.floor(unknown), metric.may_add(unknown));
         let after: Vec<f64> = self.ratios.iter().map(|ratio| ratio * recorded).collect();
         // Where all replicas say that hardly any is left, how little is of no matter.
@@ -261,20 +289,26 @@ impl Ratios {
         let (least, most) = (after.iter().copied().fold(f64::MAX, f64::min), after.iter().copied().fold(0.0, f64::max));
         // Another kernel differs in more than its scheduler: only bounds are known.
         let residuals = if place == Where::ThisKernel { 1.0 } else { 2.0 };
-        let off = (metric.residual() * residuals).exp();
+        let off = (metric.residual().max(values.held_out_is_off_by(metric)) * residuals).exp();
         // Near what every wakeup takes, nothing is known but that it is near.
         let near = if floor > 0.0 && median(&after) < NEAR_DISPATCH * floor { NEAR_DISPATCH * floor } else { 0.0 };
+        let is_single = matches!(metric, Metric::Longest | Metric::P99);
+        let limit = if is_single { unknown.limit.0 as f64 } else { 0.0 };
+        // Where hardly any is left, how little is of no matter: none may be.
+        let may_be_none = near > 0.0 || limit > 0.0 || metric.is_wait() && most <= HARDLY_ANY * recorded;
+        let bare = Bare { least: if may_be_none { 0.0 } else { least }, most, floor, near: near.max(limit), more };
         Ok(MetricAnswer {
             metric,
             recorded,
+            bare,
             // No wait is shorter than what every wakeup takes.
             predicted: if metric.is_wait() && metric != Metric::WaitPerCpu {
                 median(&after).max(floor)
             } else {
                 median(&after)
             },
-            low: if near > 0.0 { 0.0 } else { (least + floor) / off - floor },
-            high: ((most + floor) * off - floor).max(near) + more,
+            low: if may_be_none { 0.0 } else { (least + floor) / off - floor },
+            high: ((most + floor) * off - floor).max(near).max(limit) + more,
         }
         .above_zero())
     }
@@ -293,9 +327,37 @@ pub struct MetricAnswer {
     pub low: f64,
     /// nor more.
     pub high: f64,
+    /// The interval before the residual of its metric widened it.
+    #[serde(skip)]
+    bare: Bare,
+}
+
+/// What an interval is made of, beside a residual.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Bare {
+    /// The extremes of the replicas; 0 where none may be left.
+    least: f64,
+    most: f64,
+    /// Below it, a value is nearly none.
+    floor: f64,
+    /// Any value up to this is covered.
+    near: f64,
+    /// A wait may be longer by this.
+    more: f64,
 }
 
 impl MetricAnswer {
+    /// The residual that would just have covered `came`: the logarithm of the factor by which the replicas are off.
+    pub fn residual_of(&self, came: f64) -> f64 {
+        let Bare { least, most, floor, near, more } = self.bare;
+        if came <= near + more && least <= 0.0 {
+            return 0.0;
+        }
+        let above = ((came - more).max(0.0) + floor) / (most + floor);
+        let below = (least + floor) / (came + floor);
+        above.max(below).max(1.0).ln()
+    }
+
     fn above_zero(self) -> MetricAnswer {
         MetricAnswer { low: self.low.max(0.0), high: self.high.max(self.predicted), ..self }
     }

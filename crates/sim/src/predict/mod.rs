@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use unstarve_change::Change;
 use unstarve_diagnose::report::Report;
-use unstarve_model::Nanos;
+use unstarve_model::{Nanos, Tid};
 
-pub use everybody::{Affected, Starved};
+pub use everybody::{Affected, FELT_FACTOR, Starved};
 pub use metric::{Metric, MetricAnswer};
 pub use model::{Model, ModelError};
 pub use refusal::Refusal;
@@ -27,9 +27,10 @@ pub use report::{
     Verdict,
 };
 
+use crate::engine::SchedulerModel;
 use crate::extract::Extracted;
 use crate::{ActorId, Changed, Class, Felt, Program};
-use metric::{Ratios, Unknown, Values};
+use metric::{HeldOut, Ratios, Unknown, Values};
 
 /// On which kernel a changed program is played.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +75,15 @@ pub struct Subject {
     pub actors: BTreeSet<ActorId>,
 }
 
+impl Subject {
+    /// The same threads in a part of the recording: actors have other ids there.
+    fn in_part(&self, whole: &Extracted, part: &Extracted) -> Subject {
+        let tids: BTreeSet<Tid> = self.actors.iter().map(|id| whole.program.actor(*id).tid).collect();
+        let actors = part.program.actors().filter(|(_, actor)| tids.contains(&actor.tid)).map(|(id, _)| id).collect();
+        Subject { name: self.name.clone(), actors }
+    }
+}
+
 /// What a change would do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -107,9 +117,14 @@ impl Answer {
 pub struct Baseline<'a> {
     extracted: &'a Extracted,
     replays: Vec<Replayed>,
+    /// What the program of the recording's first half gives.
+    of_first_half: Vec<Felt>,
     /// Who is starved in the recording.
     starved: BTreeSet<String>,
 }
+
+/// A half needs fewer replicas: only its median is asked for.
+const REPLICAS_FOR_ONE_OF_A_HALF: u32 = 4;
 
 impl<'a> Baseline<'a> {
     /// Plays the program as it was recorded. `report`: who is starved in the recording.
@@ -123,8 +138,15 @@ impl<'a> Baseline<'a> {
     ) -> Result<Baseline<'a>, E::Error> {
         let replicas = 0..engine.replicas().max(1);
         let replays = replicas.map(|replica| engine.play(&extracted.program, replica)).collect::<Result<_, _>>()?;
+        let first_half = extracted.halves.as_deref().map(|[first, _]| &first.program);
+        let replicas = 0..engine.replicas().div_ceil(REPLICAS_FOR_ONE_OF_A_HALF);
+        let of_first_half = first_half
+            .into_iter()
+            .flat_map(|program| replicas.clone().map(move |replica| (program, replica)))
+            .map(|(program, replica)| Ok(engine.play(program, replica)?.felt))
+            .collect::<Result<_, _>>()?;
         let starved = report.findings.iter().map(|finding| finding.victim.comm.clone()).collect();
-        Ok(Baseline { extracted, replays, starved })
+        Ok(Baseline { extracted, replays, of_first_half, starved })
     }
 
     /// What the unchanged replays gave.
@@ -140,7 +162,15 @@ impl<'a> Baseline<'a> {
                 let values = self.values(metric, subject)?;
                 let near = values.gate(metric).is_ok();
                 let (recorded, replayed) = (values.recorded, values.replayed());
-                Some(ReproducedReport { metric: metric.id().to_owned(), recorded, replayed, near })
+                let held_out = values.held_out;
+                Some(ReproducedReport {
+                    metric: metric.id().to_owned(),
+                    recorded,
+                    replayed,
+                    near,
+                    second_half: held_out.map(|of| of.recorded),
+                    second_half_by_the_first: held_out.map(|of| of.played),
+                })
             })
             .collect()
     }
@@ -154,8 +184,24 @@ impl<'a> Baseline<'a> {
             interrupt: program.longest_interrupt,
             interrupt_on_average: program.interrupt_wait,
             turn: Nanos::ZERO,
+            limit: Nanos::ZERO,
         };
-        Some(Values { recorded, unchanged, unknown })
+        Some(Values { recorded, unchanged, unknown, held_out: self.held_out(metric, subject) })
+    }
+
+    /// `None` where a half has too little of it, or a half does not tell it.
+    fn held_out(&self, metric: Metric, subject: &Subject) -> Option<HeldOut> {
+        let [first, second] = self.extracted.halves.as_deref()?;
+        let [of_first, of_second] = [first, second].map(|half| subject.in_part(self.extracted, half));
+        let halves = [(&of_first, first), (&of_second, second)];
+        // Of two halves that are alike, one has the longest wait.
+        if metric == Metric::Longest || !halves.iter().all(|(of, half)| metric.tells(of, half)) {
+            return None;
+        }
+        let played: Vec<f64> =
+            self.of_first_half.iter().map(|felt| metric.of(&of_first, felt)).collect::<Option<_>>()?;
+        let recorded = metric.of(&of_second, &second.recorded)?;
+        Some(HeldOut { played: metric::median(&played), recorded })
     }
 
     /// What these changes would do to `subject`, and to all others.
@@ -220,7 +266,7 @@ impl<'a> Baseline<'a> {
             }
             Err(why) => return Err(why),
         };
-        let turn = turn_of(subject, &changed.program);
+        let (turn, limit) = (turn_of(subject, &changed.program), new_limit(&self.extracted.program, &changed.program));
         let mut answers = Vec::new();
         let mut refusals = Vec::new();
         for (metric, gate) in metrics {
@@ -234,7 +280,7 @@ impl<'a> Baseline<'a> {
             let after: Option<Vec<f64>> = replays.iter().map(|one| metric.of(subject, &one.felt)).collect();
             match after
                 .and_then(|after| Ratios::of(&values, &after))
-                .map(|ratios| ratios.answer(metric, &values, turn, place))
+                .map(|ratios| ratios.answer(metric, &values, Unknown { turn, limit, ..values.unknown }, place))
             {
                 Some(Ok(answer)) => answers.push(answer),
                 Some(Err(refusal)) => refusals.push(refusal),
@@ -245,8 +291,13 @@ impl<'a> Baseline<'a> {
         let Some(wait) = answers.iter().find(|answer: &&MetricAnswer| answer.metric.is_wait()) else {
             return Ok(Prediction::Refused(refusals));
         };
+        let is_gone = wait.is_nearly_none(self.extracted.program.dispatch);
+        // Who does not wait has no reason to move.
+        if let Some(moves) = refusal::victim_moves(self.extracted, subject, changed).filter(|_| !is_gone) {
+            return Ok(Prediction::Refused(vec![moves]));
+        }
         if let Some(backlog) = refusal::backlog(self.extracted, subject) {
-            if !wait.is_nearly_none(self.extracted.program.dispatch) {
+            if !is_gone {
                 return Ok(Prediction::Refused(vec![backlog]));
             }
             // What comes in other pieces costs otherwise.
@@ -279,6 +330,17 @@ impl<'a> Baseline<'a> {
 fn turn_of(subject: &Subject, program: &Program) -> Nanos {
     let is_fair = |actor: &ActorId| matches!(program.actor(*actor).placement.class, Class::Fair { .. });
     if subject.actors.iter().any(is_fair) { FAIR_TURN } else { Nanos::ZERO }
+}
+
+/// What a changed limit lets real-time threads run; zero where it limits them as before.
+fn new_limit(before: &Program, after: &Program) -> Nanos {
+    let models = [before, after].map(SchedulerModel::of_program);
+    match models {
+        [Ok(before), Ok(after)] if !before.limits_real_time_as(&after) => {
+            after.longest_real_time_turn().unwrap_or_default()
+        }
+        _ => Nanos::ZERO,
+    }
 }
 
 /// `sched_latency_ns` of CFS with two CPUs; a slice of EEVDF and the tick that ends it are shorter.

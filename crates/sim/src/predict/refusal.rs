@@ -5,11 +5,13 @@
 //! | the change itself | [`crate::CannotPlay`] | a person does it, it hits nobody, or it is not played |
 //! | whether the engine gets the recording right | the unchanged replay | it is off by more than 12 % |
 //! | chance | replicas with shifted timers | they differ by more than a factor of 2 |
+//! | whether the host goes on as it was | the program of the recording's first half, played, and its second half | they differ by more than a factor of 2 |
 //! | work that grows with waiting | the victim's runs after long and after short waits | runs after long waits are longer, and any wait would be left: without one each piece comes by itself |
 //! | what interrupts leave to a thread | its name: ksoftirqd, a threaded handler | any wait would be left |
 //! | who is changed | how long the changed threads live | a fifth of their CPU time is of threads that live for less than a fifth of the recording |
 //! | the clock | runs that last until a time | the change hits such a thread |
-//! | where threads move | the CPUs on which threads ran | the victim or a changed thread ran on several, or the victim on one of several |
+//! | what undoes the change | priorities in the recording | a changed thread's own changed three times or more |
+//! | where threads move | the CPUs on which threads ran, and may run | another changed thread ran on several; or the victim may use several, and any wait would be left |
 //! | what was not recorded | losses | above 2 % of the wakeups |
 //! | time in interrupts | the recording | above 40 % of the CPU time |
 
@@ -21,7 +23,7 @@ use unstarve_sched::KernelThread;
 
 use super::{Metric, Subject};
 use crate::extract::Extracted;
-use crate::{ActorId, Changed, Op};
+use crate::{ActorId, Changed, Op, Program};
 
 /// Why nothing is predicted.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -51,6 +53,15 @@ pub enum Refusal {
         /// and the most.
         high: f64,
     },
+    /// The program of the recording's first half does not give what the second half has.
+    HalvesDiffer {
+        /// Of this metric.
+        metric: Metric,
+        /// As replayed from the first half.
+        played: f64,
+        /// As recorded in the second half.
+        recorded: f64,
+    },
     /// The victim's work grows while it waits: a backlog.
     GrowsWithWaiting {
         /// How many times as long its runs are after its longest waits.
@@ -70,6 +81,11 @@ pub enum Refusal {
     ServesInterrupts,
     /// The change hits a thread that computes until a time.
     ByClock {
+        /// Its name.
+        comm: String,
+    },
+    /// A changed thread's priority changed again and again while it was recorded.
+    SetsItself {
         /// Its name.
         comm: String,
     },
@@ -107,6 +123,13 @@ impl fmt::Display for Refusal {
                 metric.shown(*low),
                 metric.shown(*high)
             ),
+            Refusal::HalvesDiffer { metric, played, recorded } => write!(
+                f,
+                "the recording's first half does not tell its second: the {} is {} by a replay of the first half, and {} in the second",
+                metric.word(),
+                metric.shown(*played),
+                metric.shown(*recorded)
+            ),
             Refusal::GrowsWithWaiting { times } => write!(
                 f,
                 "its work grows while it waits: runs after its longest waits take {times:.1} times as long as after its shortest"
@@ -120,6 +143,9 @@ impl fmt::Display for Refusal {
             ),
             Refusal::ByClock { comm } => {
                 write!(f, "{comm} computes until a time, so with more CPU time it would do other work")
+            }
+            Refusal::SetsItself { comm } => {
+                write!(f, "the priority of {comm} changed again and again in the recording: what sets it would undo the change")
             }
             Refusal::Moves { comm } => {
                 write!(f, "{comm} may use several CPUs, and on which it would run is not known")
@@ -166,21 +192,55 @@ pub(super) fn before(extracted: &Extracted, subject: &Subject, changed: &Changed
         refusals.push(Refusal::ByClock { comm: extracted.program.actor(*actor).comm.clone() });
     }
     refusals.extend(short_lived(extracted, changed));
+    refusals.extend(sets_itself(extracted, changed));
     refusals.extend(moves(extracted, subject, changed));
     refusals
 }
 
-/// A victim or changed thread that moves between CPUs, or a victim that could and did not: where it would run is not known.
+/// Another changed thread that moves between CPUs: whom it would keep waiting is not known.
 fn moves(extracted: &Extracted, subject: &Subject, changed: &Changed) -> Option<Refusal> {
-    let is = |flags: &[bool], actor: &ActorId| flags.get(actor.index()).copied().unwrap_or_default();
-    let placed = |actor: &ActorId| {
-        extracted.program.actor(*actor).placement.cpus != changed.program.actor(*actor).placement.cpus
-    };
-    let own = |actor: &&ActorId| extracted.program.actor(**actor).placement != changed.program.actor(**actor).placement;
-    let of_subject = subject.actors.iter().filter(|actor| is(&extracted.moves, actor) || is(&extracted.kept, actor));
-    let of_changed = changed.hit.iter().filter(own).filter(|actor| is(&extracted.moves, actor));
-    let mover = of_subject.chain(of_changed).find(|actor| !placed(actor))?;
-    Some(Refusal::Moves { comm: extracted.program.actor(*mover).comm.clone() })
+    let others = own_of(extracted, changed).filter(|actor| !subject.actors.contains(actor));
+    let mut movers = others.filter(|actor| is(&extracted.moves, *actor));
+    movers.find(|actor| !is_placed(extracted, changed, *actor)).map(|actor| moved(extracted, actor))
+}
+
+/// A victim that moved, or could have moved: where it would wait is not known.
+pub(super) fn victim_moves(extracted: &Extracted, subject: &Subject, changed: &Changed) -> Option<Refusal> {
+    let may_move = |actor: &ActorId| is(&extracted.moves, *actor) || is(&extracted.kept, *actor);
+    let mut movers = subject.actors.iter().copied().filter(may_move);
+    movers.find(|actor| !is_placed(extracted, changed, *actor)).map(|actor| moved(extracted, actor))
+}
+
+fn moved(extracted: &Extracted, actor: ActorId) -> Refusal {
+    Refusal::Moves { comm: extracted.program.actor(actor).comm.clone() }
+}
+
+fn is(flags: &[bool], actor: ActorId) -> bool {
+    flags.get(actor.index()).copied().unwrap_or_default()
+}
+
+/// Whether the change says on which CPUs it runs.
+fn is_placed(extracted: &Extracted, changed: &Changed, actor: ActorId) -> bool {
+    extracted.program.actor(actor).placement.cpus != changed.program.actor(actor).placement.cpus
+}
+
+/// The threads whose own settings are changed, and not those of their group.
+fn own_of<'a>(extracted: &'a Extracted, changed: &'a Changed) -> impl Iterator<Item = ActorId> + 'a {
+    let placement = |program: &'a Program, actor: ActorId| &program.actor(actor).placement;
+    changed
+        .hit
+        .iter()
+        .copied()
+        .filter(move |actor| placement(&extracted.program, *actor) != placement(&changed.program, *actor))
+}
+
+/// A changed thread that sets its priority itself, again and again: that undoes the change.
+fn sets_itself(extracted: &Extracted, changed: &Changed) -> Option<Refusal> {
+    let class = |program: &Program, actor: ActorId| program.actor(actor).placement.class;
+    own_of(extracted, changed)
+        .filter(|actor| class(&extracted.program, *actor) != class(&changed.program, *actor))
+        .find(|actor| is(&extracted.sets_itself, *actor))
+        .map(|actor| Refusal::SetsItself { comm: extracted.program.actor(actor).comm.clone() })
 }
 
 /// Threads of their own settings that are changed, if a good part of their CPU time is that of threads that live shortly.

@@ -52,8 +52,14 @@ pub struct ReproducedReport {
     pub recorded: f64,
     /// As replayed: the median of the replicas.
     pub replayed: f64,
-    /// Whether that is near enough to predict from, and the replicas agree.
+    /// Whether that is near enough to predict from, the replicas agree, and the first half of the recording tells the second.
     pub near: bool,
+    /// As recorded in the second half alone; absent where a half has too little of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_half: Option<f64>,
+    /// What a replay of the first half gives: nothing of the second was used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_half_by_the_first: Option<f64>,
 }
 
 /// What a change would do.
