@@ -7,6 +7,7 @@ use unstarve_model::{
 use unstarve_timeline::{NoSettings, Timeline};
 
 use super::*;
+use crate::Class;
 
 const SLEEPER: Tid = Tid(10);
 const OTHER: Tid = Tid(11);
@@ -19,15 +20,19 @@ fn task(tid: Tid) -> TaskRef {
     TaskRef::new(tid, Comm::from(comm), Some(Prio::NORMAL))
 }
 
-/// One CPU with its events.
-#[derive(Default)]
+/// What CPUs do, one after another.
 struct Scene {
     now: u64,
     events: Vec<Event>,
     current: Tid,
+    cpu: CpuId,
 }
 
 impl Scene {
+    fn new() -> Scene {
+        Scene { now: 0, events: Vec::new(), current: Tid::IDLE, cpu: CpuId(0) }
+    }
+
     /// So much later.
     fn after(&mut self, micros: u64) -> &mut Scene {
         self.now += micros * US;
@@ -36,7 +41,7 @@ impl Scene {
 
     fn add(&mut self, context: Context, kind: EventKind) -> &mut Scene {
         let issuer = Issuer::new(Some(self.current), context);
-        self.events.push(Event { time: Time(self.now), cpu: CpuId(0), issuer, kind });
+        self.events.push(Event { time: Time(self.now), cpu: self.cpu, issuer, kind });
         self
     }
 
@@ -53,7 +58,7 @@ impl Scene {
 
     /// The ops of the sleeper, and how all was inferred.
     fn extract(&self, names: &[&str], snapshot: Option<&Snapshot>) -> Extracted {
-        let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
+        let mut timeline = Timeline::new(None, None, Box::new(NoSettings));
         let mut extractor = Extractor::default();
         timeline.names(names.iter().map(|name| Box::from(*name)));
         self.events.iter().for_each(|event| timeline.push(event, &mut extractor));
@@ -85,7 +90,7 @@ enum Armed {
 /// period apart.
 fn sleeps(armed: Armed, vary: bool) -> Extracted {
     const PERIOD: u64 = 10_000;
-    let mut scene = Scene { current: Tid::IDLE, ..Scene::default() };
+    let mut scene = Scene::new();
     scene.switch(PrevState::Runnable, SLEEPER);
     for round in 0..12_u64 {
         let run = if vary { 1_000 + round * 7 % 5 * 900 } else { 1_000 };
@@ -126,7 +131,7 @@ fn sleeps(armed: Armed, vary: bool) -> Extracted {
         }
         scene.wake(SLEEPER).after(5).switch(PrevState::Runnable, SLEEPER);
     }
-    scene.after(500).switch(PrevState::Sleeping, Tid::IDLE).after(1_000).wake(SLEEPER);
+    scene.after(500).switch(PrevState::Sleeping, Tid::IDLE);
     scene.extract(&[], None)
 }
 
@@ -137,7 +142,8 @@ fn a_sleep_is_what_its_timer_was_asked_for_and_elsewhere_what_lengths_suggest() 
         (Armed::NotRecorded, true, false),
         (Armed::Relative, true, true),
         (Armed::Timeout, true, true),
-        (Armed::TimeOfLength, true, true),
+        // Where all is as regular as a period, it is taken for one.
+        (Armed::TimeOfLength, false, true),
         (Armed::Period, false, false),
         (Armed::ByOther, false, false),
         (Armed::BeforeTheRecording, false, false),
@@ -152,7 +158,7 @@ fn a_sleep_is_what_its_timer_was_asked_for_and_elsewhere_what_lengths_suggest() 
             let by_timer = extracted.extraction.inferences.iter().find(|row| row.what.starts_with("their timers"));
             let is_seen = by_timer.is_some_and(|row| row.by == Evidence::Event && row.observations > 0);
             // What poll made of a length stays a guess.
-            let by_event = !matches!(armed, Armed::NotRecorded) && !(armed == Armed::TimeOfLength);
+            let by_event = armed != Armed::NotRecorded && !(armed == Armed::TimeOfLength && vary);
             assert_eq!(is_seen, by_event, "{armed:?}, vary {vary}: {:?}", extracted.extraction.inferences);
         }
     }
@@ -161,7 +167,7 @@ fn a_sleep_is_what_its_timer_was_asked_for_and_elsewhere_what_lengths_suggest() 
 #[test]
 fn time_in_the_cpus_own_interrupts_is_nobodys_work() {
     for vector in Vector::ALL {
-        let mut scene = Scene { current: Tid::IDLE, ..Scene::default() };
+        let mut scene = Scene::new();
         scene.switch(PrevState::Runnable, SLEEPER).after(100);
         scene.add(Context::Hardirq, EventKind::VectorEntry { vector }).after(30);
         scene.add(Context::Hardirq, EventKind::VectorExit { vector }).after(5);
@@ -179,7 +185,7 @@ fn time_in_the_cpus_own_interrupts_is_nobodys_work() {
 fn a_raise_says_whose_work_a_softirq_is() {
     // Whether the thread raises NET_RX, an interrupt does, or raises are not recorded; whether the softirq is the thread's work.
     for (raised_in, is_own) in [(Some(Context::Task), true), (Some(Context::Hardirq), false), (None, true)] {
-        let mut scene = Scene { current: Tid::IDLE, ..Scene::default() };
+        let mut scene = Scene::new();
         scene.switch(PrevState::Runnable, SLEEPER).after(100);
         if let Some(context) = raised_in {
             scene.add(context, EventKind::SoftirqRaise { vec: 3 });
@@ -199,7 +205,7 @@ fn a_raise_says_whose_work_a_softirq_is() {
 
 fn snapshot(task: &str) -> Snapshot {
     let json = format!(
-        r#"{{"schema":"unstarve.snapshot/1","kernel":{{}},"settings":{{"/proc/sys/kernel/sched_autogroup_enabled":"1\n"}},
+        r#"{{"schema":"unstarve.snapshot/1","kernel":{{}},"cpus":{{"online":"0-1"}},"settings":{{"/proc/sys/kernel/sched_autogroup_enabled":"1\n"}},
         "cgroups":[{{"path":"/a","weight":100}},{{"path":"/b","weight":200}}],
         "tasks":[{{"tid":10,"comm":"sleeper","policy":"other","start_ticks":1,{task}}}]}}"#
     );
@@ -212,7 +218,7 @@ fn losses(extracted: &Extracted, of: &str) -> Option<f64> {
 
 /// Computes for `before`, is changed, and computes for `after`, in µs.
 fn changed(kind: EventKind, before: u64, after: u64, back: Option<EventKind>) -> Scene {
-    let mut scene = Scene { current: Tid::IDLE, ..Scene::default() };
+    let mut scene = Scene::new();
     scene.switch(PrevState::Runnable, SLEEPER).after(before);
     scene.switch(PrevState::Sleeping, Tid::IDLE).after(10).add(Context::Task, kind).wake(SLEEPER);
     scene.switch(PrevState::Runnable, SLEEPER).after(after);
@@ -265,25 +271,34 @@ fn an_inherited_priority_is_not_the_threads_own_and_is_a_loss() {
 
 #[test]
 fn cpus_that_changed_are_right_or_a_loss() {
-    // CPUs at the beginning and the end; those that it is played with (it was on CPU 0 only); whether it is a loss.
+    // CPUs at the beginning and the end; its time on CPU 0 and then on CPU 1, in µs; the CPUs with which it is played; what is lost.
     let table = [
-        ("\"0-1\"", None, "0-1", false),
-        ("\"0-1\"", Some("\"0\""), "0", false),
-        ("\"0\"", Some("\"1\""), "0", false),
-        ("\"1\"", Some("\"0\""), "0", false),
-        ("\"1\"", None, "0", false),
+        ("0-1", None, (10, 20), "0-1", false),
+        ("0-1", Some("0"), (30, 0), "0", false),
+        ("0-1", Some("1"), (1, 50), "1", false),
+        ("0-1", Some("1"), (30, 50), "0-1", false),
+        ("0", Some("1"), (30, 0), "0", false),
+        ("1", Some("0"), (30, 0), "0", false),
+        ("0", None, (30, 20), "0", true),
+        ("0", None, (1, 50), "0-1", false),
     ];
-    for (first, last, expected, is_loss) in table {
-        let last = last.map(|last| format!(",\"allowed_last\":{last}")).unwrap_or_default();
-        let snapshot = snapshot(&format!("\"allowed\":{first}{last}"));
-        let nothing = EventKind::TickStop;
-        let mut scene = changed(nothing, 10, 10, None);
-        // Too little for it to be said that it stays there.
+    for (first, last, (on_first, on_second), expected, is_loss) in table {
+        let last = last.map(|last| format!(r#","allowed_last":"{last}""#)).unwrap_or_default();
+        let snapshot = snapshot(&format!(r#""allowed":"{first}"{last}"#));
+        let mut scene = Scene::new();
+        for (cpu, time) in [(0, on_first), (1, on_second)] {
+            scene.cpu = CpuId(cpu);
+            if time > 0 {
+                scene.wake(SLEEPER).after(1).switch(PrevState::Runnable, SLEEPER).after(time);
+                scene.switch(PrevState::Sleeping, Tid::IDLE).after(10);
+            }
+        }
+        // So long that it is not said to stay on a CPU.
         scene.after(1_000).switch(PrevState::Runnable, OTHER).after(1_000).switch(PrevState::Sleeping, Tid::IDLE);
-        let mut extracted = scene.extract(&[], Some(&snapshot));
-        extracted.program.cpus = "0-1".parse().expect("CPUs");
-        assert_eq!(sleeper(&extracted).placement.cpus.to_string(), expected, "{first} {last}");
-        assert_eq!(losses(&extracted, "allowed CPUs").is_some(), is_loss, "{first} {last}");
+        let extracted = scene.extract(&[], Some(&snapshot));
+        let case = format!("{first}{last} {on_first} {on_second}");
+        assert_eq!(sleeper(&extracted).placement.cpus.to_string(), expected, "{case}");
+        assert_eq!(losses(&extracted, "allowed CPUs").is_some(), is_loss, "{case}");
     }
 }
 
