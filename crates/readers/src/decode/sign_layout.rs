@@ -8,7 +8,7 @@ use crate::format::FormatError;
 use crate::sign::{Sign, is_of_tick};
 
 /// `HRTIMER_MODE_REL` in `include/linux/hrtimer.h`.
-const RELATIVE: i64 = 1;
+const RELATIVE_MODE: i64 = 1;
 
 /// How a record shows a sign.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ impl SignLayout {
                 if is_of_tick(reader.symbol(function)) {
                     return None;
                 }
-                let is_relative = reader.int(mode) & RELATIVE != 0;
+                let is_relative = reader.int(mode) & RELATIVE_MODE != 0;
                 EventKind::TimerStart { timer: reader.int(timer) as u64, due: reader.int(due), is_relative }
             }
             SignLayout::TimerExpire { timer, function, now } => {
