@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What recording costs the recorded: unstarve record against perf sched record.
 
-Runs `perf bench sched messaging` (hackbench) and `perf bench sched pipe` (the fastest switching there is) bare and under
-each recorder, in turn, several times. Three measures, as medians with their spread:
+Runs `perf bench sched messaging` (hackbench), `perf bench sched pipe` (the fastest switching there is) and a thread that sleeps
+for 50 us again and again, bare and under each recorder, in turn, several times. Three measures, as medians with their spread:
 
 * time: the seconds that the benchmark itself reports. What a user feels; worth little on a busy machine.
 * CPU: user and system seconds of the benchmark's processes, without the recorder's, from a wrapper around them. Most of
@@ -21,9 +21,17 @@ import subprocess
 import sys
 import tempfile
 
+SLEEPS = """
+import time
+began = time.monotonic()
+for _ in range(20000): time.sleep(5e-5)
+print("Total time:", time.monotonic() - began)
+"""
 LOADS = {
     "messaging": ["perf", "bench", "sched", "messaging", "-g", "4", "-l", "400"],
     "pipe": ["perf", "bench", "sched", "pipe", "-T", "-l", "200000"],
+    # A timer for each switch: what --predictable records besides.
+    "sleeps": [sys.executable, "-c", SLEEPS],
 }
 LIMIT = 120  # seconds for one run
 WRAPPER = "--as-wrapper"
@@ -33,6 +41,7 @@ def recorders(unstarve, place):
     return {
         "bare": [],
         "unstarve": [unstarve, "record", "-o", os.path.join(place, "u.dat"), "--"],
+        "predictable": [unstarve, "record", "--predictable", "-o", os.path.join(place, "q.dat"), "--"],
         "perf": ["perf", "sched", "record", "-o", os.path.join(place, "p.data"), "--"],
     }
 
@@ -69,7 +78,7 @@ def show(measure, values):
     for name, runs in values.items():
         median = statistics.median(runs)
         low, high = min(runs), max(runs)
-        print(f"  {measure:4} {name:9} {median:7.3f} s  {100 * (median / bare - 1):+6.1f} %  ({low:.3f} to {high:.3f})")
+        print(f"  {measure:4} {name:11} {median:7.3f} s  {100 * (median / bare - 1):+6.1f} %  ({low:.3f} to {high:.3f})")
     ours = statistics.median(values["unstarve"]) - bare
     theirs = statistics.median(values["perf"]) - bare
     if theirs > 0:

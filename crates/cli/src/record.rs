@@ -11,7 +11,7 @@ use clap::Args;
 use unstarve_files::trust::for_a_shell;
 use unstarve_model::Nanos;
 use unstarve_record::{
-    BlockEvents, BufferSize, CommandEnd, Full, Names, Notice, Options, Progress, Recording, Salvage, Salvaged, Until,
+    BufferSize, CommandEnd, Events, Full, Names, Notice, Options, Progress, Recording, Salvage, Salvaged, Until,
     record, salvage,
 };
 
@@ -39,6 +39,10 @@ pub struct RecordArgs {
     #[arg(long)]
     io: bool,
 
+    /// Record also what `unstarve predict` would have to guess: block I/O, timers, the CPUs' own interrupts, moves to other cgroups
+    #[arg(long)]
+    predictable: bool,
+
     /// Kernel memory for each CPU's events: 4M, 64M [default: 16M, less on small machines]
     #[arg(long, value_name = "SIZE", value_parser = parse_kib)]
     buffer_size: Option<u32>,
@@ -54,7 +58,7 @@ pub struct RecordArgs {
     /// Record nothing; recover recordings that killed recorders left in a directory [default: the current one]
     #[arg(
         long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".",
-        conflicts_with_all = ["time", "io", "buffer_size", "max_size", "redact", "command"]
+        conflicts_with_all = ["time", "io", "predictable", "buffer_size", "max_size", "redact", "command"]
     )]
     salvage: Option<PathBuf>,
 
@@ -111,7 +115,11 @@ impl RecordArgs {
         Options {
             output: self.output.unwrap_or_else(|| "unstarve.dat".into()),
             until,
-            block: if self.io { BlockEvents::On } else { BlockEvents::Off },
+            events: match (self.predictable, self.io) {
+                (true, _) => Events::Predictable,
+                (false, true) => Events::WithBlock,
+                (false, false) => Events::Usual,
+            },
             buffer: self.buffer_size.map_or(BufferSize::Auto, BufferSize::KiB),
             max_size: self.max_size,
             names: if self.redact { Names::Redacted } else { Names::Real },
@@ -155,6 +163,9 @@ fn summary(recording: &Recording) -> String {
     }
     if !recording.absent.is_empty() {
         text += &format!("not recorded, this kernel does not have: {}\n", recording.absent.join(", "));
+    }
+    for guess in &recording.guesses {
+        text += &format!("predictions will guess {}\n", guess.words());
     }
     match recording.command {
         Some(CommandEnd::Exited(code)) if code != 0 => text += &format!("the command exited with {code}\n"),
@@ -272,6 +283,7 @@ mod tests {
             cpus: 2,
             clock: "mono".into(),
             absent: Vec::new(),
+            guesses: Vec::new(),
             stopped: None,
             command: Some(CommandEnd::Exited(0)),
         };

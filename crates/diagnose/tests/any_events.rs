@@ -5,7 +5,7 @@ use unstarve_diagnose::report::Culprit;
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::{
     BlockRequest, Comm, Context, CpuId, Event, EventKind, Issuer, MemorySource, Names, PrevState, Prio, TaskRef, Tid,
-    Time, TraceInfo,
+    Time, TraceInfo, Vector,
 };
 
 fn task() -> impl Strategy<Value = TaskRef> {
@@ -51,6 +51,14 @@ fn kind() -> impl Strategy<Value = EventKind> {
         // Ticks come again and again.
         6 => prop::option::of(any::<u64>()).prop_map(|heard| EventKind::Tick { heard: heard.map(Time) }),
         1 => Just(EventKind::TickStop),
+        1 => prop::sample::select(Vector::ALL.to_vec()).prop_map(|vector| EventKind::VectorEntry { vector }),
+        1 => prop::sample::select(Vector::ALL.to_vec()).prop_map(|vector| EventKind::VectorExit { vector }),
+        1 => (0..3_u64, any::<i64>(), any::<bool>())
+            .prop_map(|(timer, due, is_relative)| EventKind::TimerStart { timer, due, is_relative }),
+        1 => (0..3_u64, any::<i64>()).prop_map(|(timer, now)| EventKind::TimerExpire { timer, now }),
+        1 => Just(EventKind::TimeoutExpire),
+        1 => (0..6_u32, 0..2_u32)
+            .prop_map(|(tid, hierarchy)| EventKind::Attach { tid: Tid(tid), hierarchy, group: None }),
         1 => (0..255_u8).prop_map(|vec| EventKind::SoftirqRaise { vec: vec % 12 }),
         1 => Just(EventKind::Lost { count: None }),
     ]

@@ -84,7 +84,7 @@ fn kind(actor: &Actor) -> &'static str {
         ActorKind::Unknown | ActorKind::Stopped => "unknown",
         ActorKind::Idle => "idle",
         ActorKind::Others => "others",
-        ActorKind::Irq { .. } => "irq",
+        ActorKind::Irq { .. } | ActorKind::Vector(_) => "irq",
         ActorKind::Softirq { .. } => "softirq",
         ActorKind::Tasks { .. } => VictimKind::from(actor.kernel_thread).word(),
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use unstarve_diagnose::{ExplainError, drive};
 use unstarve_model::{EventSource, Loss, Nanos, Tid, Time};
 use unstarve_sim::{ActorId, Felt, FeltSoFar};
-use unstarve_timeline::{ActorKind, Interrupt, Run, RunEnd, Sink, TaskKey, Wait, Wake, World};
+use unstarve_timeline::{Interrupt, Run, RunEnd, Sink, TaskKey, Wait, Wake, World};
 
 /// The part of a recording that counts, and whose threads are which actors.
 #[derive(Clone, Debug)]
@@ -81,21 +81,20 @@ impl Sink for Collector<'_> {
         }
     }
 
-    fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
-        self.lost.note(world, interrupt);
+    fn interrupt(&mut self, _: &World, interrupt: &Interrupt) {
+        self.lost.note(interrupt);
     }
 }
 
 /// Time of runs in progress that went to interrupts.
 ///
-/// A softirq that no interrupt raised is the thread's own work, as in [`unstarve_sim::Extractor`].
+/// A softirq that is the thread's own work is none of them, as in [`unstarve_sim::Extractor`].
 #[derive(Debug, Default)]
 pub(crate) struct LostToInterrupts(HashMap<TaskKey, Nanos>);
 
 impl LostToInterrupts {
-    pub(crate) fn note(&mut self, world: &World, interrupt: &Interrupt) {
-        let is_softirq = matches!(world.actors.get(interrupt.actor).kind, ActorKind::Softirq { .. });
-        if let Some(task) = interrupt.task.filter(|_| !is_softirq || interrupt.follows_handler) {
+    pub(crate) fn note(&mut self, interrupt: &Interrupt) {
+        if let Some(task) = interrupt.task.filter(|_| !interrupt.is_own_work) {
             *self.0.entry(task).or_default() += interrupt.end.since(interrupt.start);
         }
     }

@@ -15,7 +15,6 @@ use unstarve_sim::{Actor, ActorId, Extracted, Extractor, Program};
 
 use crate::bench::{Bench, BenchError};
 use crate::run::{Outcome, Request, Runner};
-use crate::scenario::Scenario;
 use crate::trial::Offer;
 
 /// A metric of a victim under a remedy: as recorded, as predicted, and as it came.
@@ -76,19 +75,17 @@ pub enum PredictionsError<E: std::error::Error> {
     Save(#[from] io::Error),
 }
 
-/// Predicts every remedy that `explain` offers for a scenario on a kernel, and then makes it.
+/// Predicts every remedy that `explain` offers for a faulty guest, and then makes it.
 ///
 /// # Errors
 /// If a guest fails, or its recording gives no program, or rows cannot be saved.
 pub fn hold_against<R: Runner, E: Engine>(
     bench: &mut Bench<'_, R>,
-    scenario: &Scenario,
-    kernel: &str,
-    (seed, io): (u64, bool),
+    request: &Request,
     engine_of: &mut dyn FnMut(&Outcome, Option<&Snapshot>) -> E,
     save: &mut SaveRows<'_>,
 ) -> Result<(), PredictionsError<R::Error>> {
-    let faulty = Request { io, trial: Some(Vec::new()), ..Request::faulty(scenario.clone(), kernel, seed) };
+    let faulty = Request { trial: Some(Vec::new()), ..request.clone() };
     let without = bench.run(&faulty)?;
     let Recorded { report, extracted, snapshot } = recorded(&without)?;
     let mut engine = engine_of(&without, snapshot.as_deref());
@@ -118,9 +115,9 @@ pub fn hold_against<R: Runner, E: Engine>(
             }
             let came = Came::of(&with, &subject, &extracted.program)?;
             let row = |metric: Metric, recorded: f64| PredictionRow {
-                scenario: scenario.name.clone(),
-                kernel: kernel.to_owned(),
-                seed,
+                scenario: request.scenario.name.clone(),
+                kernel: request.kernel.clone(),
+                seed: request.seed,
                 finding: finding.id.to_string(),
                 victim: subject.name.clone(),
                 remedy: remedy.id.to_string(),

@@ -279,8 +279,8 @@ impl Sink for Watch {
         }
     }
 
-    fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
-        self.lost.note(world, interrupt);
+    fn interrupt(&mut self, _: &World, interrupt: &Interrupt) {
+        self.lost.note(interrupt);
     }
 }
 

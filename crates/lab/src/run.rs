@@ -38,6 +38,9 @@ pub struct Request {
     /// Whether requests to block devices are recorded, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub io: bool,
+    /// Whether all that settles guesses of a prediction is recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub predictable: bool,
 }
 
 impl Request {
@@ -52,6 +55,7 @@ impl Request {
             knobs: Vec::new(),
             seed,
             io: false,
+            predictable: false,
         }
     }
 

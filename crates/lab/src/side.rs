@@ -84,6 +84,7 @@ impl Side {
             knobs: self.knobs.clone(),
             seed,
             io: false,
+            predictable: false,
         }
     }
 }

@@ -181,6 +181,40 @@ pub struct BlockRequest {
     pub sectors: u32,
 }
 
+/// An interrupt of a CPU's own, by its name in `irq_vectors` (`arch/x86/include/asm/trace/irq_vectors.h`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Vector {
+    /// The timer of the CPU: ticks, and the timers of threads.
+    LocalTimer,
+    /// Another CPU asks for a scheduling decision.
+    Reschedule,
+    /// Another CPU has functions called here.
+    CallFunction,
+    /// Another CPU has one function called here.
+    CallFunctionSingle,
+}
+
+impl Vector {
+    /// All of them.
+    pub const ALL: [Vector; 4] =
+        [Vector::LocalTimer, Vector::Reschedule, Vector::CallFunction, Vector::CallFunctionSingle];
+
+    /// Its name in `irq_vectors`, without `_entry` and `_exit`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Vector::LocalTimer => "local_timer",
+            Vector::Reschedule => "reschedule",
+            Vector::CallFunction => "call_function",
+            Vector::CallFunctionSingle => "call_function_single",
+        }
+    }
+
+    /// That of this name.
+    pub fn from_name(name: &[u8]) -> Option<Vector> {
+        Vector::ALL.into_iter().find(|vector| vector.name().as_bytes() == name)
+    }
+}
+
 /// The content of an event. Field names follow the kernel's trace events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventKind {
@@ -332,6 +366,44 @@ pub enum EventKind {
     },
     /// The CPU stopped its tick (`tick_stop` with success), so no tick is expected.
     TickStop,
+    /// A CPU's own interrupt begins (`irq_vectors` of x86). No handler event shows it.
+    VectorEntry {
+        /// Which.
+        vector: Vector,
+    },
+    /// It ends.
+    VectorExit {
+        /// Which.
+        vector: Vector,
+    },
+    /// `hrtimer_start`: the issuer arms a timer. Those of ticks are left out.
+    TimerStart {
+        /// The timer's address.
+        timer: u64,
+        /// When it is due at the earliest, in ns on the timer's own clock.
+        due: i64,
+        /// Whether the issuer asked for a length, and not for a time.
+        is_relative: bool,
+    },
+    /// `hrtimer_expire_entry`: a timer's function is called. Those of ticks are [`EventKind::Tick`].
+    TimerExpire {
+        /// The timer's address.
+        timer: u64,
+        /// The time on the timer's own clock.
+        now: i64,
+    },
+    /// `timer_expire_entry` of `process_timeout`: the sleep of a thread ends that asked for a number of jiffies
+    /// (`schedule_timeout` in `kernel/time/`).
+    TimeoutExpire,
+    /// `cgroup_attach_task`: a task is moved to another cgroup.
+    Attach {
+        /// The task.
+        tid: Tid,
+        /// The id of the hierarchy in which it is moved; 0 for that of cgroup v2.
+        hierarchy: u32,
+        /// The path of its new group below the hierarchy's root, if the recording has it.
+        group: Option<NameId>,
+    },
     /// Events of this CPU before this moment are missing. Nothing known about its current task remains valid.
     Lost {
         /// How many, if the recorder counted them.
@@ -340,8 +412,13 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The event type; `None` for [`EventKind::Lost`] and [`EventKind::WorkOnStack`], which no kernel records, and for
-    /// ticks.
+    /// Whether it is about the CPU's tick.
+    pub fn is_of_tick(&self) -> bool {
+        matches!(self, EventKind::Tick { .. } | EventKind::TickStop)
+    }
+
+    /// The event type; `None` for [`EventKind::Lost`] and [`EventKind::WorkOnStack`], which no kernel records, for
+    /// ticks, and for events that only predictions need.
     pub fn event_type(&self) -> Option<EventType> {
         Some(match self {
             EventKind::Switch { .. } => EventType::Switch,
@@ -367,6 +444,13 @@ impl EventKind {
             EventKind::BlockComplete(_) => EventType::BlockComplete,
             // Several event types show a tick.
             EventKind::Tick { .. } | EventKind::TickStop => return None,
+            // They are recorded on request, and their absence is no loss.
+            EventKind::VectorEntry { .. }
+            | EventKind::VectorExit { .. }
+            | EventKind::TimerStart { .. }
+            | EventKind::TimerExpire { .. }
+            | EventKind::TimeoutExpire
+            | EventKind::Attach { .. } => return None,
             EventKind::WorkOnStack { .. } | EventKind::Lost { .. } => return None,
         })
     }

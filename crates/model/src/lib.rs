@@ -27,7 +27,7 @@ pub use buffer_pool::{EmptyBuffers, UsedBuffers, buffer_pool};
 pub use coverage::{Coverage, CpuCoverage, Presence, Proof, ProvedBy, Until};
 pub use cpu_set::{CpuSet, CpuSetError};
 pub use escape::{clean, clean_bytes, is_harmful};
-pub use event::{BlockRequest, Context, Event, EventKind, EventSet, EventType, Issuer, PrevState, TaskRef};
+pub use event::{BlockRequest, Context, Event, EventKind, EventSet, EventType, Issuer, PrevState, TaskRef, Vector};
 pub use glob::Glob;
 pub use ids::{Comm, CpuId, Tid};
 pub use loss::{BroughtBy, Loss, LossKind};

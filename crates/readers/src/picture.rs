@@ -66,6 +66,14 @@ fn write_kind(out: &mut String, kind: &EventKind, names: &Names) -> std::fmt::Re
         EventKind::Tick { heard: Some(heard) } => write!(out, "tick after {}", heard.0),
         EventKind::Tick { heard: None } => write!(out, "tick"),
         EventKind::TickStop => write!(out, "tick-stop"),
+        EventKind::VectorEntry { vector } => write!(out, "vector-entry {}", vector.name()),
+        EventKind::VectorExit { vector } => write!(out, "vector-exit {}", vector.name()),
+        EventKind::TimerStart { timer, due, is_relative } => {
+            write!(out, "timer-start {timer:x} due {due}{}", if *is_relative { " relative" } else { "" })
+        }
+        EventKind::TimerExpire { timer, now } => write!(out, "timer-expire {timer:x} at {now}"),
+        EventKind::TimeoutExpire => write!(out, "timeout-expire"),
+        EventKind::Attach { tid, hierarchy, group } => write!(out, "attach {tid} to {hierarchy}:{}", name(group)),
         EventKind::Lost { count: Some(count) } => write!(out, "lost {count}"),
         EventKind::Lost { count: None } => write!(out, "lost ?"),
     }

@@ -25,7 +25,7 @@ use crate::ring_buffer::{RingBuffer, empty_page, page_format};
 use crate::set_up::{self, Ready, SetUp};
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
-use crate::{BlockEvents, BufferSize, Lost, Notice, RecordError, capture, clocks, cpus};
+use crate::{BufferSize, Events, Lost, Notice, RecordError, capture, clocks, cpus};
 
 /// The two instances, of which one records at any time.
 pub struct Flight {
@@ -177,7 +177,7 @@ impl Roll {
         notices: &mut dyn FnMut(Notice),
     ) -> Result<Roll, RecordError> {
         let Ready { instance, set_up, away } =
-            set_up::prepare(tracefs, BlockEvents::Off, buffer, cpus, SetUpSpeed::Thorough, notices)?;
+            set_up::prepare(tracefs, Events::Usual, buffer, cpus, SetUpSpeed::Thorough, notices)?;
         drop(away);
         let roll = Roll { instance, set_up };
         roll.disable()?;

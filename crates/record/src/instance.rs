@@ -153,6 +153,12 @@ impl Instance {
         self.path(&enable_file(event)).exists()
     }
 
+    /// Keeps only records for which an expression is true; all of them for an empty one.
+    pub(crate) fn filter(&self, (system, name): EventName, expression: &str) -> Result<(), RecordError> {
+        let expression = if expression.is_empty() { "0" } else { expression };
+        self.set(&format!("events/{system}/{name}/filter"), expression)
+    }
+
     pub(crate) fn enable(&self, event: EventName) -> Result<(), RecordError> {
         self.set(&enable_file(event), "1")
     }

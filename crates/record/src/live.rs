@@ -18,7 +18,7 @@ use crate::ring_buffer::{RingBuffer, empty_page, page_format};
 use crate::set_up::{Ready, SetUp, prepare};
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
-use crate::{BlockEvents, BufferSize, Notice, RecordError};
+use crate::{BufferSize, Events, Notice, RecordError};
 
 /// How many pages of one CPU a single [`Live::poll`] reads at most, so that a very busy CPU does not hold up the
 /// others.
@@ -57,7 +57,7 @@ impl Live {
         let cpus = cpus::online();
         raise_file_limit(cpus.len());
         let Ready { instance, set_up, away } =
-            prepare(&tracefs, BlockEvents::Off, buffer, &cpus, SetUpSpeed::Fast, notices)?;
+            prepare(&tracefs, Events::Usual, buffer, &cpus, SetUpSpeed::Fast, notices)?;
         let format = page_format(&tracefs, "cannot read ring buffers")?;
         let open = |&cpu: &u32| RingBuffer::open(&instance, cpu).map(|buffer| (CpuId(cpu), buffer));
         let opened = cpus.iter().map(open).collect::<Result<_, _>>()?;

@@ -11,8 +11,8 @@ pub struct Options {
     pub output: PathBuf,
     /// What ends the recording. SIGINT, SIGTERM and SIGHUP always do.
     pub until: Until,
-    /// Whether block I/O is recorded too.
-    pub block: BlockEvents,
+    /// Which events.
+    pub events: Events,
     /// Size of the kernel's ring buffers.
     pub buffer: BufferSize,
     /// File size in bytes at which the recording ends. It always ends before the disk is full.
@@ -41,13 +41,16 @@ pub enum Until {
     CommandEnds(Vec<OsString>),
 }
 
-/// Whether `block_rq_insert`, `block_rq_issue` and `block_rq_complete` are recorded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BlockEvents {
-    /// Not recorded.
-    Off,
-    /// Recorded.
-    On,
+/// Which events are recorded.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Events {
+    /// Those that each analysis uses.
+    Usual,
+    /// Requests to block devices, too.
+    WithBlock,
+    /// All that settles what a prediction would have to guess: also timers, the CPUs' own interrupts, who raises softirqs, and
+    /// moves to other cgroups.
+    Predictable,
 }
 
 /// The size of the ring buffer of each CPU.

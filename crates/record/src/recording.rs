@@ -26,7 +26,7 @@ use crate::set_up::{Ready, Step};
 use crate::signals::Signals;
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
-use crate::{Full, Names, Notice, Options, RecordError, Until, capture, clocks, cpus, set_up};
+use crate::{Full, Guess, Names, Notice, Options, RecordError, Until, capture, clocks, cpus, set_up};
 
 /// The outcome of a recording.
 #[derive(Clone, Debug)]
@@ -47,6 +47,8 @@ pub struct Recording {
     pub clock: String,
     /// Requested events that this kernel does not have.
     pub absent: Vec<&'static str>,
+    /// What predictions have to guess because of that.
+    pub guesses: Vec<Guess>,
     /// Why it ended early, if it did.
     pub stopped: Option<Full>,
     /// How the command ended, if one was recorded.
@@ -127,7 +129,7 @@ pub fn record(
     instance::remove_leftovers(&tracefs);
     let cpus = cpus::online();
     raise_file_limit(cpus.len());
-    let ready = set_up::prepare(&tracefs, options.block, options.buffer, &cpus, SetUpSpeed::Fast, notices)?;
+    let ready = set_up::prepare(&tracefs, options.events, options.buffer, &cpus, SetUpSpeed::Fast, notices)?;
     let Ready { instance, set_up, away } = &ready;
     let redactor = match options.names {
         Names::Real => None,
@@ -204,6 +206,7 @@ pub fn record(
         cpus: cpus.len(),
         clock: chosen.clock,
         absent: chosen.absent,
+        guesses: chosen.guesses,
         stopped,
         command,
     })

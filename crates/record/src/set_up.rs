@@ -1,17 +1,21 @@
 //! Prepares an instance so that recording starts as soon as possible: the load to be recorded is often the reason why
 //! the preparation takes long.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use unstarve_model::{CpuId, EventType};
+use unstarve_readers::TICK_FUNCTIONS;
 
 use crate::cpus::{CpuAvoidance, CpuProbes, GracePeriod, SetUpSpeed};
+use crate::extra_events::{EXTRA_EVENTS, ExtraEvent, Filter};
 use crate::instance::{EventName, Instance, KernelNames, name_of};
 use crate::tracefs::TraceFs;
-use crate::{BlockEvents, BufferSize, Notice, RecordError, buffer};
+use crate::{BufferSize, Events, Guess, Notice, RecordError, buffer};
 
 /// After this time the user is shown what the preparation waits for.
 const MAX_SILENCE: Duration = Duration::from_millis(500);
@@ -30,6 +34,8 @@ pub(crate) struct SetUp {
     pub(crate) names: KernelNames,
     pub(crate) events: Vec<EventType>,
     pub(crate) absent: Vec<&'static str>,
+    /// What predictions have to guess because events are absent, although they were requested.
+    pub(crate) guesses: Vec<Guess>,
     /// All recorded events, including those for other programs.
     pub(crate) recorded: Vec<EventName>,
     pub(crate) interval: Duration,
@@ -61,7 +67,7 @@ enum GracePeriods {
 /// Creates an instance that is ready except for `tracing_on`.
 pub(crate) fn prepare(
     tracefs: &Arc<TraceFs>,
-    block: BlockEvents,
+    events: Events,
     buffer: BufferSize,
     cpus: &[u32],
     speed: SetUpSpeed,
@@ -104,33 +110,79 @@ pub(crate) fn prepare(
         let smallest = buffer::size(&instance, buffer, cpus, small, &step)?;
         step.is("the events of a tracing instance");
         instance.set("tracing_on", "0")?;
-        let (events, absent, recorded) = enable_events(&instance, block)?;
-        Ok(SetUp { clock, names, events, absent, recorded, interval: buffer::fetch_interval(smallest) })
+        let Enabled { events, absent, recorded, guesses } = enable_events(&instance, events)?;
+        let interval = buffer::fetch_interval(smallest);
+        Ok(SetUp { clock, names, events, absent, guesses, recorded, interval })
     })?;
     Ok(Ready { instance, set_up, away })
 }
 
-/// The events that the analysis uses, the names of those that this kernel lacks, and all events that are enabled.
-type Enabled = (Vec<EventType>, Vec<&'static str>, Vec<EventName>);
+/// What was enabled.
+struct Enabled {
+    /// The events that the analysis uses.
+    events: Vec<EventType>,
+    /// The names of those that this kernel lacks.
+    absent: Vec<&'static str>,
+    /// All enabled events.
+    recorded: Vec<EventName>,
+    /// What stays a guess because this kernel lacks an event.
+    guesses: Vec<Guess>,
+}
 
 /// Enables the events that the analysis uses, as far as this kernel has them.
-fn enable_events(instance: &Instance, block: BlockEvents) -> Result<Enabled, RecordError> {
+fn enable_events(instance: &Instance, events: Events) -> Result<Enabled, RecordError> {
     // `softirq_raise` comes with nearly each `softirq_entry`, and the raiser does not change how long a softirq took.
     // Block events come with every request, and some hosts have more requests than switches.
     let used = EventType::ALL.iter().copied().filter(|&event| match event {
         EventType::SoftirqRaise => false,
-        event if event.is_of_block_layer() => block == BlockEvents::On,
+        event if event.is_of_block_layer() => events >= Events::WithBlock,
         _ => true,
     });
-    let (events, absent): (Vec<_>, Vec<_>) = used.partition(|&event| instance.has(name_of(event)));
+    let (mut events_read, absent): (Vec<_>, Vec<_>) = used.partition(|&event| instance.has(name_of(event)));
     if absent.contains(&EventType::Switch) {
         return Err(RecordError::NoSwitchEvent);
     }
-    let recorded: Vec<EventName> = events.iter().copied().map(name_of).collect();
+    let mut recorded: Vec<EventName> = events_read.iter().copied().map(name_of).collect();
     for &event in &recorded {
         instance.enable(event)?;
     }
-    Ok((events, absent.into_iter().map(EventType::name).collect(), recorded))
+    let mut absent: Vec<&str> = absent.into_iter().map(EventType::name).collect();
+    let extra = if events == Events::Predictable { EXTRA_EVENTS } else { &[] };
+    let (present, missing): (Vec<&ExtraEvent>, Vec<_>) = extra.iter().partition(|event| instance.has(event.name));
+    absent.extend(missing.iter().map(|event| event.name.1));
+    let mut guesses: Vec<Guess> = missing.iter().map(|event| event.settles).collect();
+    guesses.sort_unstable();
+    guesses.dedup();
+    if !present.is_empty() {
+        let no_ticks = no_ticks();
+        for event in present {
+            // Without its filter an event costs more, and says the same.
+            let _ = match &event.filter {
+                Filter::All => Ok(()),
+                Filter::Expression(expression) => instance.filter(event.name, expression),
+                Filter::NoTicks => instance.filter(event.name, &no_ticks),
+            };
+            instance.enable(event.name)?;
+            recorded.push(event.name);
+            events_read.extend(EventType::from_name(event.name.1));
+        }
+    }
+    Ok(Enabled { events: events_read, absent, recorded, guesses })
+}
+
+/// Keeps records of timers whose function is not a tick's. Empty, which is no filter, if the functions' addresses are hidden.
+fn no_ticks() -> String {
+    let symbols = File::open("/proc/kallsyms").map(|file| BufReader::with_capacity(1 << 16, file));
+    let lines = symbols.into_iter().flat_map(|symbols| symbols.split(b'\n').map_while(Result::ok));
+    lines.filter_map(|line| tick_filter(&line)).collect::<Vec<_>>().join(" && ")
+}
+
+/// Of a line `ffffffff81234560 t tick_nohz_handler`.
+fn tick_filter(line: &[u8]) -> Option<String> {
+    let mut fields = line.split(u8::is_ascii_whitespace);
+    let (address, name) = (fields.next()?, fields.nth(1)?);
+    let address = std::str::from_utf8(address).ok().filter(|address| address.bytes().any(|digit| digit != b'0'))?;
+    TICK_FUNCTIONS.contains(&name).then(|| format!("function != 0x{address}"))
 }
 
 /// Runs `work` in a thread of its own, and reports the current step if it takes long.
@@ -166,6 +218,15 @@ pub(crate) fn watched<T: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn timers_of_ticks_are_left_out_where_addresses_are_known() {
+        let filter = |line: &str| tick_filter(line.as_bytes());
+        assert_eq!(filter("ffffffff811c3f70 t tick_nohz_handler").as_deref(), Some("function != 0xffffffff811c3f70"));
+        assert_eq!(filter("0000000000000000 t tick_nohz_handler"), None, "kptr_restrict");
+        assert_eq!(filter("ffffffff811c3f70 t hrtimer_wakeup"), None);
+        assert_eq!(filter("nonsense"), None);
+    }
 
     #[test]
     fn a_step_that_takes_long_is_reported() {

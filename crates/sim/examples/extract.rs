@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         )?;
     }
     for inference in &extracted.extraction.inferences {
-        writeln!(out, "inferred ({}): {}", inference.observations, inference.what)?;
+        writeln!(out, "inferred ({}, {:?}): {}", inference.observations, inference.by, inference.what)?;
     }
     for loss in &extracted.extraction.losses {
         writeln!(out, "loss {} ({:.2} %): {}", loss.count, loss.share * 100.0, loss.what)?;

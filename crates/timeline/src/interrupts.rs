@@ -1,7 +1,7 @@
 //! Tracks interrupt handlers and softirqs: which are in progress on each CPU, and which softirqs the current task raised
 //! itself.
 
-use unstarve_model::{Context, Event, NameId, Nanos, Time};
+use unstarve_model::{Context, Event, NameId, Nanos, Time, Vector};
 
 use crate::cpus::Cpu;
 use crate::{ActorId, ActorKind, Interrupt, Sink, World};
@@ -15,6 +15,8 @@ const SOFTIRQS_OF_SENDERS: [u8; 3] = [2, 3, 4];
 const RAISED_IS_SERVED_WITHIN: Nanos = Nanos::from_micros(20);
 /// TIMER and RCU, which a kernel thread raises for its own work.
 const SOFTIRQS_OF_KERNEL_THREADS: [u8; 2] = [1, 9];
+/// Above all numbers of handlers.
+const FIRST_VECTOR: u32 = 1 << 31;
 
 /// Handlers on all CPUs.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub(crate) struct Interrupts {
     cpus: Vec<Handlers>,
     /// Number of softirqs so far.
     softirqs: u64,
+    /// Whether raises of senders' softirqs are recorded.
+    records_raises: bool,
 }
 
 /// Handlers on one CPU.
@@ -37,13 +41,15 @@ pub(crate) struct Handlers {
     woke_ksoftirqd: bool,
     /// When the last hard interrupt handler ended, or a softirq that followed one.
     last_end: Option<Time>,
+    /// The same of interrupts that have no handler: they raise timers' softirqs, and nothing that a device does.
+    last_vector_end: Option<Time>,
 }
 
 /// A handler or softirq in progress.
 #[derive(Clone, Copy, Debug)]
 struct Handler {
     actor: ActorId,
-    /// Interrupt number or softirq vector.
+    /// Interrupt number, a number above all of them for a [`Vector`], or softirq vector.
     number: u32,
     start: Time,
     /// Time of handlers nested inside.
@@ -52,6 +58,10 @@ struct Handler {
     raised_by_task: Option<Raise>,
     /// Whether a hard interrupt handler had just ended.
     follows_handler: bool,
+    /// Whether it is the interrupted task's own work.
+    is_own_work: bool,
+    /// Whether `softirq_raise` shows that.
+    raise_is_recorded: bool,
 }
 
 /// How it is known that a task raised a softirq.
@@ -88,8 +98,16 @@ impl Interrupts {
     }
 
     pub fn irq_entry(&mut self, cpu: &mut Cpu, world: &mut World, irq: u32, name: Option<NameId>) {
+        self.hardirq_entry(cpu, world, ActorKind::Irq { irq, name }, irq);
+    }
+
+    pub fn vector_entry(&mut self, cpu: &mut Cpu, world: &mut World, vector: Vector) {
+        self.hardirq_entry(cpu, world, ActorKind::Vector(vector), FIRST_VECTOR + vector as u32);
+    }
+
+    fn hardirq_entry(&mut self, cpu: &mut Cpu, world: &mut World, kind: ActorKind, irq: u32) {
         let now = world.now;
-        let actor = world.actors.of(ActorKind::Irq { irq, name });
+        let actor = world.actors.of(kind);
         let handlers = &mut self.cpus[cpu.index()];
         if handlers.hardirqs.len() == DEEPEST_NESTING {
             handlers.hardirqs.clear();
@@ -103,8 +121,14 @@ impl Interrupts {
             inner: Nanos::ZERO,
             raised_by_task: None,
             follows_handler: false,
+            is_own_work: false,
+            raise_is_recorded: false,
         });
         handlers.settle(cpu, now);
+    }
+
+    pub fn vector_exit(&mut self, cpu: &mut Cpu, world: &mut World, vector: Vector, sink: &mut impl Sink) {
+        self.irq_exit(cpu, world, FIRST_VECTOR + vector as u32, sink);
     }
 
     pub fn irq_exit(&mut self, cpu: &mut Cpu, world: &mut World, irq: u32, sink: &mut impl Sink) {
@@ -117,7 +141,8 @@ impl Interrupts {
             return;
         }
         let length = now.since(handler.start);
-        handlers.last_end = Some(now);
+        let last_end = if irq >= FIRST_VECTOR { &mut handlers.last_vector_end } else { &mut handlers.last_end };
+        *last_end = Some(now);
         if let Some(outer) = handlers.hardirqs.last_mut() {
             outer.inner += length;
         } else if let Some(softirq) = &mut handlers.softirq {
@@ -145,10 +170,25 @@ impl Interrupts {
             None
         };
         handlers.raised &= !bit;
-        let follows_handler = handlers.last_end.is_some_and(|end| now.since(end) <= RAISED_IS_SERVED_WITHIN);
-        let number = u32::from(vec);
-        handlers.softirq =
-            Some(Handler { actor, number, start: now, inner: Nanos::ZERO, raised_by_task, follows_handler });
+        let has_just = |end: Option<Time>| end.is_some_and(|end| now.since(end) <= RAISED_IS_SERVED_WITHIN);
+        let follows_handler = has_just(handlers.last_end);
+        let follows_vector = has_just(handlers.last_vector_end);
+        let raise_is_recorded = self.records_raises && SOFTIRQS_OF_SENDERS.contains(&vec);
+        let is_own_work = if raise_is_recorded {
+            raised_by_task == Some(Raise::Seen)
+        } else {
+            raised_by_task == Some(Raise::Seen) || !follows_handler && !follows_vector
+        };
+        handlers.softirq = Some(Handler {
+            actor,
+            number: u32::from(vec),
+            start: now,
+            inner: Nanos::ZERO,
+            raised_by_task,
+            follows_handler,
+            is_own_work,
+            raise_is_recorded,
+        });
         handlers.settle(cpu, now);
     }
 
@@ -160,6 +200,7 @@ impl Interrupts {
         // The next softirq of the round: raised by the same handler, or by one that came during this softirq.
         let came = handlers.last_end.is_some_and(|end| end >= handler.start);
         handlers.last_end = (handler.follows_handler || came).then_some(now);
+        handlers.last_vector_end = handlers.last_vector_end.filter(|_| !handler.is_own_work).map(|_| now);
         // The softirq that the task raised is served; the next one may be an interrupt's without handler events.
         handlers.woke_ksoftirqd = false;
         if handler.number != u32::from(vec) {
@@ -176,6 +217,7 @@ impl Interrupts {
 
     /// A task that sends to a task of its own host raises the softirq that delivers it.
     pub fn softirq_raise(&mut self, cpu: &Cpu, world: &World, event: &Event, vec: u8) {
+        self.records_raises |= SOFTIRQS_OF_SENDERS.contains(&vec);
         let handlers = &mut self.cpus[cpu.index()];
         let by_task = match event.issuer.context() {
             Context::Task => true,
@@ -272,6 +314,8 @@ impl Handler {
             end: world.now,
             task: cpu.task(),
             follows_handler: self.follows_handler,
+            is_own_work: self.is_own_work,
+            raise_is_recorded: self.raise_is_recorded,
         };
         sink.interrupt(world, &interrupt);
     }

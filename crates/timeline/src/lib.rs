@@ -30,7 +30,7 @@ pub use selection::{NoTask, Selection, TaskPattern};
 pub use settings::{NoSettings, Settings};
 pub use sink::{
     Both, CpuEnd, Interrupt, Migration, OpenWait, Piece, Price, Run, RunEnd, SilentCpu, Sink, Step, StepKind,
-    Throughout, Unproved, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
+    Throughout, TimerStart, Unproved, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
 };
 pub use tasks::actor::{Actor, ActorId, ActorKind, Actors};
 pub use tasks::nature::{Ancestor, Birth, Claim, Nature};

@@ -1,6 +1,6 @@
 //! The results of a timeline, and the trait that receives them.
 
-use unstarve_model::{BlockRequest, CpuId, CpuSet, NameId, Names, Nanos, ProvedBy, Time};
+use unstarve_model::{BlockRequest, CpuId, CpuSet, NameId, Names, Nanos, Prio, ProvedBy, Time};
 use unstarve_sched::Rule;
 
 use crate::settings::BoxedSettings;
@@ -32,7 +32,7 @@ impl World {
         &*self.settings.0
     }
 
-    /// An actor's name for messages: a task's, `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`, `others`, `stopped CPU`.
+    /// An actor's name for messages: a task's, `idle`, `irq 33 virtio0`, `local_timer interrupt`, `softirq NET_RX`, `unknown`, `others`, `stopped CPU`.
     /// Names of interrupts come from the trace unchanged: escape them for a terminal.
     pub fn name(&self, id: ActorId) -> String {
         match self.actors.get(id).kind {
@@ -42,6 +42,7 @@ impl World {
             ActorKind::Stopped => "stopped CPU".to_owned(),
             ActorKind::Irq { irq, name: Some(name) } => format!("irq {irq} {}", self.names.get(name)),
             ActorKind::Irq { irq, name: None } => format!("irq {irq}"),
+            ActorKind::Vector(vector) => format!("{} interrupt", vector.name()),
             ActorKind::Softirq { vec } => match SOFTIRQS.get(usize::from(vec)) {
                 Some(name) => format!("softirq {name}"),
                 None => format!("softirq {vec}"),
@@ -426,6 +427,11 @@ pub struct Interrupt {
     pub task: Option<TaskKey>,
     /// For a softirq: whether a hard interrupt handler, which may have raised it, had just ended.
     pub follows_handler: bool,
+    /// For a softirq: whether it is the interrupted task's own work, such as a send over loopback. It is if the task raised it;
+    /// where the recording lacks `softirq_raise`, if no handler had just ended.
+    pub is_own_work: bool,
+    /// Whether that is known by `softirq_raise`.
+    pub raise_is_recorded: bool,
 }
 
 /// A completed work item.
@@ -460,6 +466,17 @@ pub struct Step {
     pub kind: StepKind,
 }
 
+/// A timer that is armed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimerStart {
+    /// Its address.
+    pub timer: u64,
+    /// When it is due at the earliest, in ns on its own clock.
+    pub due: i64,
+    /// Whether a length was asked for, and not a time.
+    pub is_relative: bool,
+}
+
 /// What happened in a [`Step`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StepKind {
@@ -473,4 +490,33 @@ pub enum StepKind {
     RequestCompleted(BlockRequest),
     /// A task was created, and is runnable from now on.
     Created(TaskKey),
+    /// A timer was armed.
+    TimerStarted(TimerStart),
+    /// A timer's function is called.
+    TimerExpired {
+        /// Its address.
+        timer: u64,
+        /// The time on its own clock, in ns.
+        now: i64,
+    },
+    /// The sleep of a thread ends that asked for a number of jiffies.
+    TimeoutExpired,
+    /// A lock's owner gets the priority of who waits for it, or its own again.
+    PrioInherited {
+        /// The owner.
+        task: TaskKey,
+        /// Its priority before.
+        from: Prio,
+        /// Its priority now.
+        to: Prio,
+    },
+    /// A task was moved to another cgroup.
+    Attached {
+        /// The task.
+        task: TaskKey,
+        /// The id of the hierarchy; 0 for that of cgroup v2.
+        hierarchy: u32,
+        /// The path of its new group, if known.
+        group: Option<NameId>,
+    },
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use unstarve_model::{
     BlockRequest, Comm, Context, CpuId, Event, EventKind, Issuer, NameId, Nanos, PrevState, Prio, TaskRef, Tid, Time,
+    Vector,
 };
 use unstarve_timeline::{NoSettings, Sink, Timeline, Wait, World};
 
@@ -71,6 +72,8 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
         1 => request().prop_map(EventKind::BlockComplete),
         1 => Just(EventKind::Tick { heard: None }),
         1 => Just(EventKind::TickStop),
+        1 => prop::sample::select(Vector::ALL.to_vec()).prop_map(|vector| EventKind::VectorEntry { vector }),
+        1 => prop::sample::select(Vector::ALL.to_vec()).prop_map(|vector| EventKind::VectorExit { vector }),
         1 => Just(EventKind::Lost { count: None }),
     ]
 }

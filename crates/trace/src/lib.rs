@@ -18,7 +18,9 @@ pub use unstarve_readers::{OpenError, open, open_stdin};
 pub use unstarve_model::{Comm, CpuId, CpuSet, NameId, Names, Nanos, Policy, Prio, Tid, Time};
 
 // Events.
-pub use unstarve_model::{BlockRequest, Context, Event, EventKind, EventSet, EventType, Issuer, PrevState, TaskRef};
+pub use unstarve_model::{
+    BlockRequest, Context, Event, EventKind, EventSet, EventType, Issuer, PrevState, TaskRef, Vector,
+};
 
 // What the analysis makes of them.
 pub use unstarve_sched::Rule;

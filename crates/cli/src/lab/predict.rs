@@ -11,7 +11,7 @@ use unstarve_facts::Snapshot;
 use unstarve_lab::bench::Bench;
 use unstarve_lab::catalogue;
 use unstarve_lab::predictions::{PredictionRow, hold_against};
-use unstarve_lab::run::Outcome;
+use unstarve_lab::run::{Outcome, Request};
 use unstarve_sim::predict::Model;
 
 use super::experiment::{Guests, print_progress};
@@ -37,6 +37,9 @@ pub(crate) struct PredictArgs {
     /// Record block I/O too, as `unstarve record --io` does
     #[arg(long)]
     io: bool,
+    /// Record what predictions would have to guess, as `unstarve record --predictable` does
+    #[arg(long)]
+    predictable: bool,
     /// Add the rows to this table
     #[arg(long, value_name = "FILE")]
     table: Option<PathBuf>,
@@ -68,7 +71,9 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<ExitCode> {
                     release: outcome.kernel_release.clone(),
                     snapshot: snapshot.cloned(),
                 };
-                hold_against(&mut bench, &scenario, kernel, (seed, args.io), &mut engine, &mut save)
+                let (io, predictable) = (args.io, args.predictable);
+                let request = Request { io, predictable, ..Request::faulty(scenario.clone(), kernel, seed) };
+                hold_against(&mut bench, &request, &mut engine, &mut save)
                     .with_context(|| format!("{name} on {kernel}, seed {seed}"))?;
             }
         }

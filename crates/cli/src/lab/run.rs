@@ -53,6 +53,9 @@ pub(crate) struct RunArgs {
     /// Record block I/O too, as `unstarve record --io` does
     #[arg(long)]
     io: bool,
+    /// Record what predictions would have to guess, as `unstarve record --predictable` does
+    #[arg(long)]
+    predictable: bool,
     /// Keep the result here instead of in the cache; what is there is replaced
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -99,6 +102,7 @@ pub(crate) fn run(args: RunArgs, color: Color) -> anyhow::Result<ExitCode> {
         knobs: args.set.clone(),
         seed: args.seed,
         io: args.io,
+        predictable: args.predictable,
     };
     let outcome = runner(&args)?.run(&request)?;
     let trace = Recording::new(outcome.directory.join("trace.dat"))?;

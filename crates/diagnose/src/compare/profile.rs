@@ -277,6 +277,8 @@ impl Sink for Profile {
         let length = interrupt.end.since(interrupt.start).0;
         match world.actors.get(interrupt.actor).kind {
             ActorKind::Softirq { .. } => sums.softirq += length,
+            // The other recording may have been made without them.
+            ActorKind::Vector(_) => {}
             _ => sums.irq += length,
         }
     }

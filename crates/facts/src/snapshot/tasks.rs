@@ -27,6 +27,9 @@ pub struct TaskFacts {
     /// The CPUs on which it may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<CpuSet>,
+    /// The CPUs on which it might run at the end of a recording, if they are others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_last: Option<CpuSet>,
     /// Its cgroup in the hierarchy with the CPU controller; `/` is the root group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
@@ -152,6 +155,7 @@ pub(super) fn finish(begin: Vec<TaskFacts>, mut end: Vec<TaskFacts>) -> Vec<Task
         let same = (later.tid, later.start_ticks) == (earlier.tid, earlier.start_ticks);
         if same {
             earlier.seen_last = later.seen_last;
+            earlier.allowed_last = later.allowed.take().filter(|allowed| earlier.allowed.as_ref() != Some(allowed));
             earlier.deadline = earlier.deadline.or(later.deadline);
         }
         same

@@ -128,6 +128,7 @@ fn facts(tid: Tid, text: &str) -> Option<TaskFacts> {
         rt_priority: stat.rt_priority?,
         nice: stat.nice?,
         allowed: None,
+        allowed_last: None,
         cgroup: None,
         kernel_thread: stat.is_kernel_thread(),
         user: None,

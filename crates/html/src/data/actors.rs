@@ -60,7 +60,7 @@ impl<'a> ActorTable<'a> {
         let actor = |id: &ActorId| self.world.actors.get(*id);
         let kind = |id: &ActorId| match actor(id).kind {
             ActorKind::Tasks { .. } => 0,
-            ActorKind::Irq { .. } => 1,
+            ActorKind::Irq { .. } | ActorKind::Vector(_) => 1,
             ActorKind::Softirq { .. } => 2,
             ActorKind::Idle => 3,
             ActorKind::Unknown | ActorKind::Stopped => 4,

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rustix::system::{RebootCommand, reboot, uname};
 use unstarve_host::Root;
-use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Names, Notice, Options, Until};
+use unstarve_record::{BufferSize, CommandEnd, Events, Names, Notice, Options, Until};
 
 use super::early::Early;
 use super::guard::Guard;
@@ -116,7 +116,11 @@ pub(super) fn record() -> Result<(), GuestError> {
     let options = Options {
         output: PathBuf::from(RESULTS_DIR).join("trace.dat"),
         until: Until::CommandEnds(["/init", LOADS_ROLE].map(OsString::from).to_vec()),
-        block: if request.io { BlockEvents::On } else { BlockEvents::Off },
+        events: match (request.predictable, request.io) {
+            (true, _) => Events::Predictable,
+            (false, true) => Events::WithBlock,
+            (false, false) => Events::Usual,
+        },
         buffer: BufferSize::KiB(kib),
         max_size: None,
         names: Names::Real,

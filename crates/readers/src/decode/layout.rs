@@ -51,6 +51,16 @@ pub(super) enum Text {
     Located { locator: Int, base: usize },
 }
 
+impl Text {
+    /// The end of its fixed part.
+    pub(super) fn end(self) -> usize {
+        match self {
+            Text::Fixed { offset, size } => offset + size,
+            Text::Located { locator, .. } => locator.end(),
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Task {
     pub(super) tid: Int,
@@ -224,10 +234,7 @@ impl Compiler<'_> {
 impl Body {
     /// The record length that the fixed fields need.
     fn needed(&self) -> usize {
-        let text = |text: Text| match text {
-            Text::Fixed { offset, size } => offset + size,
-            Text::Located { locator, .. } => locator.end(),
-        };
+        let text = Text::end;
         let task = |t: &Task| t.tid.end().max(text(t.comm)).max(t.prio.map_or(0, Int::end));
         let optional = |int: &Option<Int>| int.map_or(0, Int::end);
         match self {

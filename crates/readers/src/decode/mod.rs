@@ -7,18 +7,20 @@
 mod fast_path;
 mod layout;
 mod reader;
+mod sign_layout;
 #[cfg(test)]
 mod tests;
 
 use unstarve_model::{Context, CpuId, Event, EventSet, EventType, Issuer, Tid, Time};
 
 pub use self::fast_path::FastDecoder;
-use self::layout::{Compiler, Int, Layout};
+use self::layout::{Common, Compiler, Int, Layout};
 use self::reader::{Fields, Reader};
+use self::sign_layout::SignLayout;
 use crate::endian::Endian;
 use crate::format::{EventFormat, FormatError, event_name};
 use crate::interner::Interner;
-use crate::tick::TickSign;
+use crate::sign::Sign;
 
 /// A record that does not match its event format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -42,19 +44,8 @@ pub struct Decoder {
     by_id: Vec<u8>,
     layouts: Vec<Layout>,
     known: EventSet,
-    /// Events that unstarve does not decode but that show a timer tick, by event id.
-    ticks: Vec<(u16, TickRecord)>,
-}
-
-/// How such a record shows a tick.
-#[derive(Clone, Copy, Debug)]
-enum TickRecord {
-    /// Every record of this event is a tick.
-    Each,
-    /// If the called function is a tick handler.
-    Function(Int),
-    /// If this field is not zero, the tick stops on this CPU (`tick_stop`).
-    Stops(Int),
+    /// Signs, by event id.
+    signs: Vec<(u16, SignLayout)>,
 }
 
 const NO_LAYOUT: u8 = u8::MAX;
@@ -69,7 +60,7 @@ impl Decoder {
             by_id: Vec::new(),
             layouts: Vec::new(),
             known: EventSet::default(),
-            ticks: Vec::new(),
+            signs: Vec::new(),
         }
     }
 
@@ -78,8 +69,8 @@ impl Decoder {
     pub fn add_format(&mut self, system: &str, text: &str) -> Result<Option<EventType>, FormatError> {
         let Some(event) = event_name(text).and_then(EventType::from_name).filter(|event| event.system() == system)
         else {
-            // A tick format that does not parse is skipped: the recording can be read without ticks.
-            self.ticks.extend(self.tick_format(system, text));
+            // A sign's format that does not parse is skipped: the recording can be read without it.
+            self.signs.extend(self.sign_format(system, text));
             return Ok(None);
         };
         let format = EventFormat::parse(text)?;
@@ -108,36 +99,18 @@ impl Decoder {
         Ok(Some(event))
     }
 
-    fn tick_format(&self, system: &str, text: &str) -> Option<(u16, TickRecord)> {
-        let field = match (system, event_name(text)?) {
-            ("irq_vectors", "local_timer_entry") => None,
-            ("timer", "hrtimer_expire_entry") => Some("function"),
-            ("timer", "tick_stop") => Some("success"),
-            _ => return None,
-        };
+    fn sign_format(&self, system: &str, text: &str) -> Option<(u16, SignLayout)> {
+        let name = event_name(text).filter(|name| SignLayout::reads(system, name))?;
         let format = EventFormat::parse(text).ok()?;
-        let compiler = Compiler { format: &format, endian: self.endian };
-        let (id, record) = (
-            format.id,
-            match field {
-                None => TickRecord::Each,
-                Some("function") => TickRecord::Function(compiler.int("function").ok()?.0),
-                Some(field) => TickRecord::Stops(compiler.int(field).ok()?.0),
-            },
-        );
-        self.ticks.iter().all(|(known, _)| *known != id).then_some((id, record))
+        let layout = SignLayout::of(name, &Compiler { format: &format, endian: self.endian }).ok()?;
+        self.signs.iter().all(|(known, _)| *known != format.id).then_some((format.id, layout))
     }
 
-    /// The tick that a record of an undecoded event shows, if any.
-    pub(crate) fn tick(&self, record: &[u8], names: &mut Interner) -> Option<TickSign> {
-        let id = self.id(record).filter(|_| !self.ticks.is_empty())?;
-        let (_, how) = self.ticks.iter().find(|(known, _)| *known == id)?;
-        let int = |at: Int| (record.len() >= at.end()).then(|| at.read(record, self.endian));
-        match *how {
-            TickRecord::Each => Some(TickSign::Came),
-            TickRecord::Function(at) => TickSign::of_function(names.symbol(int(at)? as u64)?),
-            TickRecord::Stops(at) => (int(at)? != 0).then_some(TickSign::Stops),
-        }
+    /// What a record of another event shows, if anything.
+    pub(crate) fn sign(&self, record: &[u8], names: &mut Interner) -> Option<Sign> {
+        let id = self.id(record).filter(|_| !self.signs.is_empty())?;
+        let (_, layout) = self.signs.iter().find(|(known, _)| *known == id)?;
+        layout.read(&mut Reader { fields: Fields { record, endian: self.endian }, names })
     }
 
     /// The event types whose formats were added.
@@ -152,10 +125,14 @@ impl Decoder {
         (record.len() >= id_at.end()).then(|| id_at.read(record, self.endian) as u16)
     }
 
-    /// The task that was current when a record of any type was written. `common_pid` is in every record.
-    pub fn current(&self, record: &[u8]) -> Option<Tid> {
-        let pid = self.layouts.first()?.common.pid.filter(|pid| record.len() >= pid.end())?;
-        Some(Tid(pid.read(record, self.endian) as u32))
+    /// The task that was current when a record of any type was written, and the context: both are in every record.
+    pub(crate) fn common(&self, record: &[u8]) -> (Option<Tid>, Context) {
+        let fields = Fields { record, endian: self.endian };
+        let has = |slot: &Int| record.len() >= slot.end();
+        self.layouts.first().map_or((None, Context::Unknown), |layout| {
+            let Common { flags, pid } = layout.common;
+            fields.common(Common { flags: flags.filter(has), pid: pid.filter(has) })
+        })
     }
 
     /// The event type of this id; `None` if unstarve does not read it.

@@ -178,6 +178,12 @@ impl Reader<'_, '_> {
         Some(Some(self.names.intern(bytes)))
     }
 
+    /// The name of a function; empty if it has none.
+    pub(super) fn symbol(&mut self, slot: Int) -> &[u8] {
+        let address = self.int(slot) as u64;
+        self.names.symbol(address).unwrap_or_default()
+    }
+
     #[inline]
     pub(super) fn function(&mut self, slot: Option<Int>) -> Option<NameId> {
         let address = self.int(slot?) as u64;

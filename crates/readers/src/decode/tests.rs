@@ -1,7 +1,7 @@
 //! Tests of the decoder, on records built by hand.
 
 use proptest::prelude::*;
-use unstarve_model::{BlockRequest, Comm, EventKind, Names, PrevState, Prio, TaskRef, Tid};
+use unstarve_model::{BlockRequest, Comm, EventKind, Names, PrevState, Prio, TaskRef, Tid, Vector};
 
 use super::*;
 use crate::symbols::Symbols;
@@ -208,6 +208,91 @@ fn other_events_are_passed_over_and_impossible_values_refused() {
         Some((EventKind::SoftirqEntry { vec: 3 }, Context::Softirq))
     );
     assert!(decode(&decoder, &mut names, &softirq(300)).is_err());
+}
+
+/// `hrtimer_start`, `hrtimer_expire_entry`, `timer_expire_entry` and `cgroup_attach_task` as kernels 5.10 to 6.18 describe them.
+#[test]
+fn signs_are_read_from_records_and_cut_ones_are_none() {
+    let start = [
+        ("void * hrtimer", 8, 8),
+        ("void * function", 16, 8),
+        ("s64 expires", 24, 8),
+        ("s64 softexpires", 32, 8),
+        ("enum hrtimer_mode mode", 40, 4),
+    ];
+    let expire = [("void * hrtimer", 8, 8), ("s64 now", 16, 8), ("void * function", 24, 8)];
+    let timeout = [("void * timer", 8, 8), ("unsigned long now", 16, 8), ("void * function", 24, 8)];
+    let attach = [
+        ("int dst_root", 8, 4),
+        ("int dst_level", 12, 4),
+        ("u64 dst_id", 16, 8),
+        ("int pid", 24, 4),
+        ("__data_loc char[] dst_path", 28, 4),
+        ("__data_loc char[] comm", 32, 4),
+    ];
+    const WAKEUP: u64 = 0xffff_ffff_8100_0000;
+    const TICK: u64 = WAKEUP + 0x100;
+    const TIMEOUT: u64 = WAKEUP + 0x200;
+    let symbols =
+        "ffffffff81000000 t hrtimer_wakeup\nffffffff81000100 t tick_nohz_handler\nffffffff81000200 t process_timeout\n";
+    for endian in [Endian::Little, Endian::Big] {
+        let mut decoder = Decoder::new(endian);
+        // Common fields are known by an event that is read.
+        decoder.add_format("irq", &format("softirq_entry", 1, &[("unsigned int vec", 8, 4)], "")).unwrap();
+        for (system, name, id, fields) in [
+            ("timer", "hrtimer_start", 2, &start[..]),
+            ("timer", "hrtimer_expire_entry", 3, &expire),
+            ("timer", "timer_expire_entry", 4, &timeout),
+            ("cgroup", "cgroup_attach_task", 5, &attach),
+            ("irq_vectors", "reschedule_exit", 6, &[("int vector", 8, 4)]),
+            ("thermal", "local_timer_entry", 7, &[("int vector", 8, 4)]),
+        ] {
+            assert_eq!(decoder.add_format(system, &format(name, id, fields, "")), Ok(None), "{name}");
+        }
+        let mut names = Interner::new();
+        names.set_symbols(Symbols::from_text(symbols.into()));
+        let word = |number: u64| endian.bytes64(number);
+        let half = |number: u32| endian.bytes32(number);
+        let started = |function: u64, mode: u32| {
+            record(endian, 2, 0, 7, &[&word(0xa1), &word(function), &word(60), &word(10), &half(mode)])
+        };
+        let expired = |function: u64| record(endian, 3, 8, 7, &[&word(0xa1), &word(12), &word(function)]);
+        let timed_out = |function: u64| record(endian, 4, 16, 7, &[&word(0xa1), &word(12), &word(function)]);
+        let path = 3 << 16 | 36;
+        let moved = record(
+            endian,
+            5,
+            0,
+            7,
+            &[&half(0), &half(1), &word(12), &half(9), &half(path), &half(1 << 16 | 39), b"/a\0\0"],
+        );
+        let other = |kind| Some(Sign::Other(kind));
+        let start = |is_relative| other(EventKind::TimerStart { timer: 0xa1, due: 10, is_relative });
+        let group = Some(names.intern(b"/a"));
+        let table = [
+            (started(WAKEUP, 1), start(true)),
+            (started(WAKEUP, 8), start(false)),
+            (started(TICK, 2), None),
+            (expired(WAKEUP), other(EventKind::TimerExpire { timer: 0xa1, now: 12 })),
+            (expired(TICK), Some(Sign::Tick)),
+            (timed_out(TIMEOUT), other(EventKind::TimeoutExpire)),
+            (timed_out(WAKEUP), None),
+            (moved, other(EventKind::Attach { tid: Tid(9), hierarchy: 0, group })),
+            (record(endian, 6, 8, 7, &[&half(253)]), other(EventKind::VectorExit { vector: Vector::Reschedule })),
+            (record(endian, 7, 8, 7, &[&half(236)]), None),
+        ];
+        for (record, sign) in table {
+            assert_eq!(decoder.sign(&record, &mut names), sign);
+            assert_eq!(decoder.common(&record).0, Some(Tid(7)));
+            for length in 0..record.len() {
+                decoder.sign(&record[..length], &mut names);
+                decoder.common(&record[..length]);
+            }
+            if record.len() > 24 {
+                assert_eq!(decoder.sign(&record[..24], &mut names), None, "cut");
+            }
+        }
+    }
 }
 
 #[test]

@@ -24,12 +24,12 @@ use crate::interner::Interner;
 use crate::malformed::Malformed;
 use crate::perf_script::unquoted;
 use crate::reorder::{Arrivals, Reorder};
+use crate::sign::Sign;
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::{Stamp, leading};
 use crate::text::times::TimeOrderCheck;
 use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted, unescaped};
-use crate::tick::TickSign;
 
 const EXAMPLE_LINE: &str = "fio-126 [000] 10.166060: sched_switch: …";
 
@@ -216,12 +216,12 @@ impl FtraceText {
             self.by_cpu = by_cpu;
             self.reorder.set_limit(if by_cpu { WINDOW_BY_CPU } else { REORDER_WINDOW });
         }
-        let tick = self.note_tick(&parsed, time);
+        let is_sign = self.note_sign(&parsed, time);
         let Some(event_type) = event_type(parsed.event) else {
             self.times.note(time);
             self.tasks.note(parsed.tid, parsed.comm);
             self.entries.count(parsed.cpu);
-            if !tick {
+            if !is_sign {
                 self.info.coverage.note_presence(parsed.cpu, time, Some(parsed.tid));
             }
             if let Some(wall) = wall_of_marker(parsed.body) {
@@ -249,13 +249,14 @@ impl FtraceText {
         Ok(LineKind::Event)
     }
 
-    /// If the line shows a timer tick, adds that as an event of its own before the line's event. Returns whether it
-    /// does.
-    fn note_tick(&mut self, line: &EventLine<'_>, time: unstarve_model::Time) -> bool {
-        let Some(sign) = TickSign::of_line(line.event, line.body) else { return false };
-        let kind = sign.event(&mut self.info.coverage, line.cpu, time, Some(line.tid));
+    /// If the line is a sign (a timer tick, say), adds that as an event of its own before the line's event. Returns whether
+    /// it is.
+    fn note_sign(&mut self, line: &EventLine<'_>, time: unstarve_model::Time) -> bool {
+        let Some(sign) = Sign::of_line(line.event, line.body, &mut self.names) else { return false };
         let issuer = Issuer::new(Some(line.tid), line.context);
-        self.reorder.push(Event { time, cpu: line.cpu, issuer, kind });
+        for kind in sign.events(&mut self.info.coverage, line.cpu, time, Some(line.tid)).into_iter().flatten() {
+            self.reorder.push(Event { time, cpu: line.cpu, issuer, kind });
+        }
         true
     }
 

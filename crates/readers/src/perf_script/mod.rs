@@ -23,13 +23,13 @@ use self::stack::Stack;
 use crate::interner::Interner;
 use crate::malformed::Malformed;
 use crate::reorder::Reorder;
+use crate::sign::Sign;
 use crate::switch_records::{SwitchRecords, task};
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::Stamp;
 use crate::text::times::TimeOrderCheck;
 use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted, unescaped};
-use crate::tick::TickSign;
 
 const EXAMPLE_LINE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
 
@@ -58,6 +58,8 @@ pub struct PerfScript {
     sched_switch: bool,
     /// The event whose lines are being read.
     entry: Entry,
+    /// What it shows besides: an interrupt of the CPU's timer is also a tick.
+    before_entry: Option<EventKind>,
     /// The number of its first line, and its text so far with wrapped lines joined.
     first_line: u64,
     text: Vec<u8>,
@@ -106,6 +108,7 @@ impl PerfScript {
             ids: HeaderIds::default(),
             sched_switch: false,
             entry: Entry::None,
+            before_entry: None,
             first_line: 0,
             text: Vec::new(),
             parts: 0,
@@ -185,13 +188,15 @@ impl PerfScript {
             return;
         }
         let Some((name, text)) = head.event() else { return };
-        let tick = TickSign::of_line(name, text);
-        let tick = tick.map(|sign| event(&head, time, sign.event(&mut self.info.coverage, head.cpu, time, head.tid)));
+        let sign = Sign::of_line(name, text, &mut self.names);
+        let signs = sign.map(|sign| sign.events(&mut self.info.coverage, head.cpu, time, head.tid));
         let Some(event_type) = std::str::from_utf8(name).ok().and_then(EventType::from_name) else {
-            if tick.is_none() {
+            if sign.is_none() {
                 self.info.coverage.note_presence(head.cpu, time, head.tid);
             }
-            self.entry = tick.map_or(Entry::None, Entry::Whole);
+            let [first, second] = signs.unwrap_or_default();
+            self.before_entry = second.and(first);
+            self.entry = second.or(first).map_or(Entry::None, |kind| Entry::Whole(event(&head, time, kind)));
             return;
         };
         self.sched_switch |= event_type == EventType::Switch;
@@ -221,6 +226,9 @@ impl PerfScript {
             Entry::Partial => self.bad_entry(),
             Entry::Whole(mut event) => {
                 self.times.note(event.time);
+                if let Some(kind) = self.before_entry.take() {
+                    self.reorder.push(Event { kind, ..event });
+                }
                 // A switch on return from an interrupt still belongs to the task.
                 let is_switch = matches!(event.kind, EventKind::Switch { .. });
                 let context = match stack.context() {

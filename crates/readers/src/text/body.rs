@@ -88,12 +88,12 @@ fn decode_one(event: EventType, body: &[u8], names: &mut Interner) -> Option<Eve
     })
 }
 
-pub(super) fn split_last<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+pub fn split_last<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let at = memmem::rfind(text, key)?;
     Some((&text[..at], &text[at + key.len()..]))
 }
 
-pub(super) fn split_first<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+pub fn split_first<'a>(text: &'a [u8], key: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let at = memmem::find(text, key)?;
     Some((&text[..at], &text[at + key.len()..]))
 }

@@ -151,13 +151,14 @@ impl TraceDat {
         match decoded {
             Ok(true) => {}
             Ok(false) => {
-                let current = self.decoder.current(stream.record());
-                match self.decoder.tick(stream.record(), &mut self.names) {
-                    Some(sign) => {
-                        let kind = sign.event(&mut self.info.coverage, cpu, time, current);
-                        batch.events.push(Event { time, cpu, issuer: Issuer::new(current, Context::Hardirq), kind });
-                    }
-                    None => self.info.coverage.note_presence(cpu, time, current),
+                let (current, context) = self.decoder.common(stream.record());
+                let Some(sign) = self.decoder.sign(stream.record(), &mut self.names) else {
+                    self.info.coverage.note_presence(cpu, time, current);
+                    return;
+                };
+                for kind in sign.events(&mut self.info.coverage, cpu, time, current).into_iter().flatten() {
+                    let context = if kind.is_of_tick() { Context::Hardirq } else { context };
+                    batch.events.push(Event { time, cpu, issuer: Issuer::new(current, context), kind });
                 }
             }
             Err(bad) => self.counts.add_bad(bad, cpu, stream.place()),

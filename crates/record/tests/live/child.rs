@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Full, Names, Notice, Options, Recording, Until, record};
+use unstarve_record::{BufferSize, CommandEnd, Events, Full, Names, Notice, Options, Recording, Until, record};
 
 use crate::loads;
 
@@ -33,7 +33,7 @@ pub fn act() -> Option<ExitCode> {
     })
 }
 
-/// Records according to `OUTPUT BUFFER_KIB BLOCK MILLISECONDS|- [CMD…]`, and prints the result.
+/// Records according to `OUTPUT BUFFER_KIB EVENTS MILLISECONDS|- [CMD…]`, and prints the result.
 fn recorder(arguments: &[OsString]) -> ExitCode {
     let word = |index: usize| arguments[index].to_str().unwrap_or_default();
     let until = match word(3).parse() {
@@ -44,7 +44,11 @@ fn recorder(arguments: &[OsString]) -> ExitCode {
     let options = Options {
         output: arguments[0].clone().into(),
         until,
-        block: if word(2) == "block" { BlockEvents::On } else { BlockEvents::Off },
+        events: match word(2) {
+            "block" => Events::WithBlock,
+            "predictable" => Events::Predictable,
+            _ => Events::Usual,
+        },
         buffer: word(1).parse().map_or(BufferSize::Auto, BufferSize::KiB),
         max_size: std::env::var(MAX_SIZE).ok().and_then(|size| size.parse().ok()),
         names: if std::env::var_os(REDACT).is_some() { Names::Redacted } else { Names::Real },
@@ -118,6 +122,7 @@ pub struct Task<'a> {
     pub output: &'a Path,
     pub buffer_kib: Option<u32>,
     pub block: bool,
+    pub predictable: bool,
     /// Duration; `None` records until the command ends or a signal comes.
     pub milliseconds: Option<u64>,
     /// The command: a load of [`loads`], or a program.
@@ -126,7 +131,7 @@ pub struct Task<'a> {
 
 impl<'a> Task<'a> {
     pub fn to(output: &'a Path) -> Task<'a> {
-        Task { output, buffer_kib: None, block: false, milliseconds: None, command: None }
+        Task { output, buffer_kib: None, block: false, predictable: false, milliseconds: None, command: None }
     }
 
     /// The command line of a recorder with these options.
@@ -134,7 +139,11 @@ impl<'a> Task<'a> {
         let mut invocation = Command::new(std::env::current_exe().expect("this program"));
         invocation.env(ROLE, "recorder").arg(self.output);
         invocation.arg(self.buffer_kib.map_or("-".to_owned(), |kib| kib.to_string()));
-        invocation.arg(if self.block { "block" } else { "-" });
+        invocation.arg(match (self.predictable, self.block) {
+            (true, _) => "predictable",
+            (false, true) => "block",
+            (false, false) => "-",
+        });
         invocation.arg(self.milliseconds.map_or("-".to_owned(), |milliseconds| milliseconds.to_string()));
         match self.command {
             Some(load) if loads::is_load(load) => {

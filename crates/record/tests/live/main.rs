@@ -24,11 +24,12 @@ type Outcome = Result<Completion, Failed>;
 /// A test: its name and function.
 type Test = (&'static str, fn() -> Outcome);
 
-const TESTS: [Test; 27] = [
+const TESTS: [Test; 28] = [
     ("trace_cmd_and_our_reader_see_every_event", whole::trace_cmd_and_our_reader_see_every_event),
     ("nothing_is_lost_at_200k_switches_a_second", whole::nothing_is_lost_at_200k_switches_a_second),
     ("lost_events_are_counted_and_in_the_file", whole::lost_events_are_counted_and_in_the_file),
     ("block_events_are_recorded_on_demand", whole::block_events_are_recorded_on_demand),
+    ("what_predictions_need_is_recorded_on_demand", whole::what_predictions_need_is_recorded_on_demand),
     ("a_command_s_own_tasks_are_in_the_snapshot", whole::a_command_s_own_tasks_are_in_the_snapshot),
     ("new_names_and_lent_priorities_are_recorded", whole::new_names_and_lent_priorities_are_recorded),
     ("works_where_tracefs_is_mounted", whole::works_where_tracefs_is_mounted),

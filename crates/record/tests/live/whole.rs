@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use libtest_mimic::Completion;
 use tempfile::TempDir;
 use unstarve_facts::Snapshot;
-use unstarve_model::{Batch, Comm, EventKind, EventType, LossKind, TraceInfo};
+use unstarve_model::{Batch, Comm, Event, EventKind, EventType, LossKind, TraceInfo};
 
 use crate::Outcome;
 use crate::child::Task;
@@ -181,6 +181,54 @@ pub fn block_events_are_recorded_on_demand() -> Outcome {
     assert_eq!(contents.count(EventType::BlockInsert), count(" block_rq_insert:"));
     assert_eq!((contents.count(EventType::BlockIssue), contents.count(EventType::BlockComplete)), (issued, completed));
     Ok(Completion::Completed)
+}
+
+pub fn what_predictions_need_is_recorded_on_demand() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    let task = Task { command: Some("sleep 0.05"), ..Task::to(&output) };
+    task.run().report();
+    assert_eq!(kinds(&output, is_only_for_predictions).len(), 0, "not asked for");
+    Task { predictable: true, ..task }.run().report();
+    // sleep asks for a length: the timer that its thread arms expires that much later.
+    let mut armed = Vec::new();
+    let mut expired = None;
+    for event in kinds(&output, is_only_for_predictions) {
+        match event.kind {
+            EventKind::TimerStart { timer, due, is_relative: true } => armed.push((timer, due, event)),
+            EventKind::TimerExpire { timer, now } => {
+                let of = armed.iter().rev().find(|(known, due, _)| *known == timer && now >= *due);
+                let slept = of.map(|(_, _, start)| event.time.since(start.time));
+                expired = expired.or(slept.filter(|slept| (50_000_000..).contains(&slept.0)));
+            }
+            _ => {}
+        }
+    }
+    assert!(expired.is_some(), "{} timers were armed for a length", armed.len());
+    if cfg!(target_arch = "x86_64") {
+        let entries = kinds(&output, |kind| matches!(kind, EventKind::VectorEntry { .. })).len();
+        let exits = kinds(&output, |kind| matches!(kind, EventKind::VectorExit { .. })).len();
+        assert!(entries > 0 && entries.abs_diff(exits) <= 2 * cpus_here(), "{entries} {exits}");
+    }
+    Ok(Completion::Completed)
+}
+
+fn cpus_here() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get())
+}
+
+fn is_only_for_predictions(kind: &EventKind) -> bool {
+    kind.event_type().is_none() && !kind.is_of_tick() && !matches!(kind, EventKind::Lost { .. })
+}
+
+/// The events of these kinds in a recording.
+fn kinds(path: &Path, is_wanted: impl Fn(&EventKind) -> bool) -> Vec<Event> {
+    let mut source = unstarve_readers::open(path).expect("a trace");
+    let (mut batch, mut found) = (Batch::default(), Vec::new());
+    while source.read(&mut batch).expect("a batch") {
+        found.extend(batch.events.iter().filter(|event| is_wanted(&event.kind)).copied());
+    }
+    found
 }
 
 pub fn works_where_tracefs_is_mounted() -> Outcome {

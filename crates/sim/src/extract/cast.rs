@@ -5,7 +5,7 @@ use unstarve_facts::Snapshot;
 use unstarve_model::Nanos;
 use unstarve_sched::KernelThread;
 
-use super::report::Inference;
+use super::report::{Evidence, Inference};
 use super::thread::Thread;
 use super::{is_nothing, recorder_of};
 
@@ -37,7 +37,7 @@ pub(super) fn choose(threads: &[Thread], snapshot: Option<&Snapshot>, length: Na
     let row = |why: LeftOut, what: &str| {
         let of: Vec<&Thread> = left.iter().filter(|(reason, _)| *reason == why).map(|(_, thread)| *thread).collect();
         let ran: Nanos = of.iter().map(|thread| thread.ran).sum();
-        Inference::of_threads(of.len(), &format!("{what}, with {} µs of CPU time", ran.0 / 1000), of.len() as u64)
+        Inference::of_threads(of.len(), &format!("{what}, with {} µs of CPU time", ran.0 / 1000), Evidence::Event)
     };
     let rows = [
         row(LeftOut::Recorder, "left out: the recorder"),

@@ -1,16 +1,18 @@
 //! Which sleeps and runs are by the clock.
 //!
-//! A timer's wakeup says when a sleep ended, not whether the thread had asked for that time or for that length. A block device
+//! Where the recording has the timers ([`super::timers`]), they say what a sleeping thread had asked for. Elsewhere an interrupt's
+//! wakeup says when a sleep ended, not whether the thread had asked for that time or for that length. A block device
 //! answers, and a ticker ticks, a constant time after it was asked: where nearly all sleeps of a thread last equally long, they
 //! are lengths. Many loads compute until a time: where a run that was preempted lasts as long by the clock as one that was not,
 //! it is such a run.
 
 use std::collections::BTreeMap;
 
-use unstarve_model::Nanos;
+use unstarve_model::{Nanos, Time};
 
 use super::report::Inference;
 use super::thread::{RawOp, RawRun, Sleep, Thread, WokenBy};
+use super::timers::{Asked, Timers};
 
 /// Fewer observations say nothing.
 const LEAST_SLEEPS: usize = 5;
@@ -30,13 +32,72 @@ fn median(mut of: Vec<Nanos>) -> Option<Nanos> {
     of.get(of.len() / 2).copied()
 }
 
-fn share_near(lengths: &[Nanos]) -> Option<(Nanos, f64)> {
+fn share_near(lengths: &[Nanos], share: f64, least: Nanos) -> Option<(Nanos, f64)> {
     let usual = median(lengths.to_vec())?;
-    let near = lengths.iter().filter(|length| is_near(**length, usual, SAME_SHARE, SAME)).count();
+    let near = lengths.iter().filter(|length| is_near(**length, usual, share, least)).count();
     Some((usual, near as f64 / lengths.len() as f64))
 }
 
-/// Sleeps that an interrupt or timer ended.
+/// A kernel makes a time of the length that poll, select or a futex was given, and arms its timer for it at once.
+const SAME_ASKED_SHARE: f64 = 0.001;
+const SAME_ASKED: Nanos = Nanos(5_000);
+/// Who asks for times a period apart adds the period to the last time, and is off by a rounding at most.
+const SAME_PERIOD: Nanos = Nanos(100);
+
+/// Takes from the timers what sleeps were asked for.
+pub(super) fn timed_sleeps(threads: &mut [Thread], timers: &Timers) -> Vec<Inference> {
+    let (mut lengths, mut times, mut others, mut made, mut makers) = (0, 0, 0, 0, 0);
+    for thread in threads {
+        let asked: Vec<(Time, Time)> = thread.ops.iter().filter_map(|(_, op)| time_asked(op)).collect();
+        let makes_times = are_lengths(&asked);
+        makers += usize::from(makes_times);
+        for (_, op) in &mut thread.ops {
+            let RawOp::Sleep(sleep) = op else { continue };
+            let Some(WokenBy::Timer(asked)) = sleep.by else { continue };
+            let count = match asked {
+                Asked::Length => &mut lengths,
+                Asked::Time { .. } if makes_times => &mut made,
+                Asked::Time { .. } => &mut times,
+                Asked::Nothing => &mut others,
+            };
+            *count += 1;
+            sleep.is_length = asked == Asked::Length || makes_times && matches!(asked, Asked::Time { .. });
+        }
+    }
+    let by_timer = Inference::seen(
+        format!(
+            "their timers say what {lengths} sleeps were asked for as a length, {times} as a time, and that {others} ended by a \
+             timer that somebody else had armed"
+        ),
+        lengths + times + others,
+    );
+    let by_poll = Inference::guessed(
+        format!("{makers} threads sleep until times that are always equally far away: they asked for a length"),
+        made,
+    );
+    let rows = [(by_timer, timers.are_recorded || timers.has_timeouts), (by_poll, makers > 0)];
+    rows.into_iter().filter(|(_, is_known)| *is_known).map(|(row, _)| row).collect()
+}
+
+fn time_asked(op: &RawOp) -> Option<(Time, Time)> {
+    match op {
+        RawOp::Sleep(Sleep { by: Some(WokenBy::Timer(Asked::Time { armed, due })), .. }) => Some((*armed, *due)),
+        _ => None,
+    }
+}
+
+/// Whether a thread that asked for times had lengths in mind: they are always equally far away, and no period apart.
+fn are_lengths(asked: &[(Time, Time)]) -> bool {
+    if asked.len() < LEAST_SLEEPS {
+        return false;
+    }
+    let ahead: Vec<Nanos> = asked.iter().map(|(armed, due)| due.since(*armed)).collect();
+    let steps: Vec<Nanos> = asked.windows(2).map(|pair| pair[1].1.since(pair[0].1)).collect();
+    let share = |of: &[Nanos], share, least| share_near(of, share, least).map_or(0.0, |(_, near)| near);
+    share(&steps, 0.0, SAME_PERIOD) < NEARLY_ALL && share(&ahead, SAME_ASKED_SHARE, SAME_ASKED) >= NEARLY_ALL
+}
+
+/// Sleeps that an interrupt ended, of which no timer tells.
 fn by_interrupt(thread: &Thread) -> impl Iterator<Item = Sleep> + '_ {
     thread.ops.iter().filter_map(|(_, op)| match op {
         RawOp::Sleep(sleep) if sleep.by == Some(WokenBy::Interrupt) => Some(*sleep),
@@ -44,7 +105,7 @@ fn by_interrupt(thread: &Thread) -> impl Iterator<Item = Sleep> + '_ {
     })
 }
 
-/// Finds threads whose sleeps are lengths.
+/// Finds threads whose sleeps are lengths, where no timer tells.
 pub(super) fn constant_sleeps(threads: &mut [Thread]) -> Inference {
     let (mut count, mut observations) = (0, 0);
     for thread in threads {
@@ -54,7 +115,8 @@ pub(super) fn constant_sleeps(threads: &mut [Thread]) -> Inference {
         }
         let lengths: Vec<Nanos> = sleeps.iter().map(Sleep::length).collect();
         let gaps: Vec<Nanos> = sleeps.windows(2).map(|pair| pair[1].ended.since(pair[0].ended)).collect();
-        let (Some((usual, near)), Some((_, periodic))) = (share_near(&lengths), share_near(&gaps)) else { continue };
+        let near = |lengths: &[Nanos]| share_near(lengths, SAME_SHARE, SAME);
+        let (Some((usual, near)), Some((_, periodic))) = (near(&lengths), near(&gaps)) else { continue };
         // A period is not a length: what wakes at every millisecond sleeps less after longer work.
         if near < NEARLY_ALL || near < periodic {
             continue;
@@ -62,13 +124,14 @@ pub(super) fn constant_sleeps(threads: &mut [Thread]) -> Inference {
         count += 1;
         observations += sleeps.len() as u64;
         for (_, op) in &mut thread.ops {
-            if let RawOp::Sleep(sleep) = op {
-                sleep.is_constant =
-                    sleep.by == Some(WokenBy::Interrupt) && is_near(sleep.length(), usual, SAME_SHARE, SAME);
+            if let RawOp::Sleep(sleep) = op
+                && sleep.by == Some(WokenBy::Interrupt)
+            {
+                sleep.is_length = is_near(sleep.length(), usual, SAME_SHARE, SAME);
             }
         }
     }
-    Inference::new(
+    Inference::guessed(
         format!("{count} threads sleep for a constant time; the sleeps of others end at a time"),
         observations,
     )
@@ -117,7 +180,7 @@ pub(super) fn runs_by_the_clock(threads: &mut [Thread]) -> Inference {
     }
     let names: Vec<&str> = usual_of.keys().map(String::as_str).collect();
     let who = if names.is_empty() { "no thread".to_owned() } else { names.join(", ") };
-    Inference::new(format!("computes until a time, and not for an amount of work: {who}"), observations)
+    Inference::guessed(format!("computes until a time, and not for an amount of work: {who}"), observations)
 }
 
 /// What a run has to miss of the time that passed, to have lost the CPU.

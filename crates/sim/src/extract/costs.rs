@@ -48,13 +48,13 @@ pub(super) fn infer(program: &mut Program) -> Vec<Inference> {
         let wake = wake.or(least.zip(most).map(|(least, most)| least.min(most)));
         actor.costs = SwitchCosts { sleep, wake: wake.unwrap_or_default() };
     }
-    let mut inferences = vec![Inference::new(
+    let mut inferences = vec![Inference::guessed(
         format!("what a wakeup costs is known of {known_wakes} threads, what a sleep costs of {known_sleeps}"),
         observed as u64,
     )];
     if let Some(least) = least {
         let what = format!("a sleep or a wakeup of any other thread costs {} ns, as the quickest show", least.0);
-        inferences.push(Inference::new(what, LEAST_FOR_QUICKEST as u64));
+        inferences.push(Inference::guessed(what, LEAST_FOR_QUICKEST as u64));
     }
     inferences
 }

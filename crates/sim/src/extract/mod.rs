@@ -11,7 +11,10 @@ mod felt_log;
 mod placement;
 mod report;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod thread;
+mod timers;
 mod tokens;
 mod unended;
 
@@ -21,8 +24,7 @@ use unstarve_facts::Snapshot;
 use unstarve_model::{Nanos, Tid, Time};
 use unstarve_sched::KernelThread;
 use unstarve_timeline::{
-    ActorKind, Interrupt, Run, RunEnd, Sink, Step, StepKind, TaskKey, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem,
-    World,
+    Interrupt, Run, RunEnd, Sink, Step, StepKind, TaskKey, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
 };
 
 use crate::felt_waits::Felt;
@@ -30,8 +32,9 @@ use crate::predict::growth;
 use crate::{Actor, ActorId, Op, Program, SwitchCosts};
 
 use felt_log::{FeltLog, Part};
-pub use report::{Extraction, Inference, LossOfExtraction};
+pub use report::{Evidence, Extraction, Inference, LossOfExtraction};
 use thread::{Deed, Queued, RawOp, Sleep, Thread, WokenBy};
+use timers::Timers;
 use tokens::Tokens;
 
 /// The most operations that are kept: a recording with more is too long to be played.
@@ -44,6 +47,8 @@ pub struct Extractor {
     /// The thread behind each key of the timeline.
     by_key: HashMap<TaskKey, ThreadId>,
     tokens: Tokens,
+    timers: Timers,
+    softirqs: report::Softirqs,
     felt: FeltLog,
     start: Option<Time>,
     operations: usize,
@@ -146,8 +151,40 @@ impl Extractor {
         let start = self.start.unwrap_or(world.start);
         self.threads[id.index()].wake(now, WokenBy::Thread(parent));
         self.threads[id.index()].is_born = true;
+        let group = self.threads[parent.index()].group();
+        self.threads[id.index()].begins_in(group);
         self.add(id, start, RawOp::Sleep(Sleep::ended_by(start, now, WokenBy::Thread(parent))));
         Some(Deed::Wake(id))
+    }
+
+    /// What is known by a step that is no deed of a thread.
+    fn note_step(&mut self, world: &World, step: &Step, by: Option<ThreadId>) {
+        match step.kind {
+            StepKind::TimerStarted(start) => self.timers.start(start, by, step.time),
+            StepKind::TimerExpired { timer, now } => self.timers.expire(step.cpu, timer, now, step.time),
+            StepKind::TimeoutExpired => self.timers.time_out(step.cpu, step.time),
+            StepKind::PrioInherited { task, from, to } => {
+                if let Some(id) = self.thread(world, task) {
+                    self.threads[id.index()].changes_inherited(from, to);
+                }
+            }
+            StepKind::Attached { task, hierarchy, group } => {
+                if let Some(id) = self.thread(world, task) {
+                    let is_known = hierarchy == UNIFIED && group.is_some();
+                    self.threads[id.index()].is_moved(group.filter(|_| is_known));
+                    self.losses.moves_unknown += u64::from(!is_known);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An interrupt wakes a thread: its own timer, the device that served its request, another's timer, or something else.
+    fn woken_by_interrupt(&mut self, wake: &Wake<'_>, woken: ThreadId) -> WokenBy {
+        let own = self.timers.own(wake.cpu, wake.time, woken).map(WokenBy::Timer);
+        own.or_else(|| self.tokens.wake_by_interrupt(wake.cpu, wake.time, woken).map(WokenBy::Device))
+            .or_else(|| self.timers.others(wake.cpu, wake.time).map(WokenBy::Timer))
+            .unwrap_or(WokenBy::Interrupt)
     }
 
     /// What the thread did since the last operation, up to `now`.
@@ -185,9 +222,12 @@ impl Extractor {
 
     /// What a part of the recording gives.
     fn of_part(&self, part: Part, mut threads: Vec<Thread>, world: &World, snapshot: Option<&Snapshot>) -> Extracted {
-        let Extractor { tokens, felt, losses, .. } = self;
+        let Extractor { tokens, timers, softirqs, felt, .. } = self;
+        let mut losses = self.losses;
         let length = part.length();
-        let mut inferences = vec![clocks::constant_sleeps(&mut threads), clocks::runs_by_the_clock(&mut threads)];
+        let mut inferences = clocks::timed_sleeps(&mut threads, timers);
+        inferences.extend([clocks::constant_sleeps(&mut threads), clocks::runs_by_the_clock(&mut threads)]);
+        inferences.extend(softirqs.inferences());
         let cast = cast::choose(&threads, snapshot, length);
         let mut places = placement::Places::new(world, snapshot, &threads, length);
         let mut actors = Vec::new();
@@ -216,16 +256,20 @@ impl Extractor {
         inferences.extend(cast.inferences);
         let ((items, all_items), (requests, all_requests)) = (tokens.items(), tokens.requests());
         inferences.extend([
-            Inference::new(
+            Inference::seen(
                 format!("{items} of {all_items} work items that threads queued were begun by a worker"),
                 items as u64,
             ),
-            Inference::new(
+            Inference::seen(
                 format!("{requests} of {all_requests} requests to block devices woke a thread or queued a work item"),
                 requests as u64,
             ),
         ]);
         inferences.extend(places.inferences());
+        places.note_losses(&mut losses);
+        let inherited =
+            || cast.played.iter().map(|&index| threads[index].ran_inherited).filter(|ran| *ran > Nanos::ZERO);
+        losses.inherited = (inherited().count() as u64, inherited().sum());
         let cpus = places.cpus.len();
         let mut program = Program {
             kernel: snapshot.and_then(Snapshot::kernel_release).map(str::to_owned),
@@ -295,7 +339,7 @@ fn operations(thread: &Thread, start: Time, tokens: &Tokens, by_thread: &BTreeMa
             RawOp::Sleep(sleep) => match sleep.by {
                 Some(WokenBy::Thread(waker)) if actor(waker).is_some() => Some(Op::Block),
                 Some(WokenBy::Device(request)) if actor(tokens.issuer_of(request)).is_some() => Some(Op::Block),
-                Some(_) if sleep.is_constant => Some(Op::SleepFor(sleep.length())),
+                Some(_) if sleep.is_length => Some(Op::SleepFor(sleep.length())),
                 Some(_) => Some(Op::SleepUntil(sleep.ended.since(start))),
                 // It sleeps to the end.
                 None => None,
@@ -324,10 +368,7 @@ impl Sink for Extractor {
                 }
                 WokenBy::Thread(waker)
             }
-            (None, Waker::Interrupt(_)) if !is_idle => {
-                let request = self.tokens.wake_by_interrupt(wake.cpu, wake.time, woken);
-                request.map_or(WokenBy::Interrupt, WokenBy::Device)
-            }
+            (None, Waker::Interrupt(_)) if !is_idle => self.woken_by_interrupt(wake, woken),
             (None, Waker::Unknown) => {
                 self.losses.wakers_unknown += 1;
                 WokenBy::Unknown
@@ -414,6 +455,7 @@ impl Sink for Extractor {
 
     fn step(&mut self, world: &World, step: &Step) {
         let by = step.by.and_then(|key| self.thread(world, key));
+        self.note_step(world, step, by);
         let deed = match (step.kind, by) {
             (StepKind::WorkQueued(work), Some(giver)) => Some(Deed::Queue(self.tokens.queue(work, giver))),
             (StepKind::WorkQueued(work), None) => {
@@ -440,17 +482,20 @@ impl Sink for Extractor {
     }
 
     fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
-        let is_softirq = matches!(world.actors.get(interrupt.actor).kind, ActorKind::Softirq { .. });
+        self.softirqs.note(world, interrupt);
+        self.timers.interrupt_ends(interrupt.cpu);
         let length = interrupt.end.since(interrupt.start);
         self.losses.in_interrupts += length;
         self.losses.longest_interrupt = self.losses.longest_interrupt.max(length);
         let Some(id) = interrupt.task.and_then(|key| self.thread(world, key)) else { return };
-        // A softirq that no interrupt raised is the thread's own work: a send over loopback, say.
-        if !is_softirq || interrupt.follows_handler {
+        if !interrupt.is_own_work {
             self.threads[id.index()].loses(interrupt.start, interrupt.end);
         }
     }
 }
+
+/// The hierarchy of cgroup v2, by its id. Of v1 hierarchies no event says which has the CPU controller.
+const UNIFIED: u32 = 0;
 
 /// The process and thread ids of the recorder, which is not played.
 fn recorder_of(snapshot: Option<&Snapshot>) -> Option<Tid> {

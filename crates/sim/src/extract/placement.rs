@@ -4,20 +4,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unstarve_facts::{Snapshot, TaskFacts};
-use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio, SchedPolicy, Tid};
+use unstarve_model::{CpuId, CpuSet, Names, Nanos, Policy, Prio, SchedPolicy, Tid};
 use unstarve_sched::{KernelThread, load_weight_of_nice};
 use unstarve_timeline::World;
 
-use super::report::Inference;
+use super::report::{Evidence, Inference, Losses};
 use super::thread::Thread;
 use crate::{Cgroup, Class, Deadline, Placement, Quota};
 
 /// `PATH_MAX`.
 const LONGEST_PATH: usize = 4096;
+/// A thread with more of its CPU time under other settings than it is played with is a loss.
+const CHANGED: f64 = 0.1;
 
 /// The settings of all actors, while they are found.
 pub(super) struct Places<'a> {
     snapshot: Option<&'a Snapshot>,
+    names: &'a Names,
     pub cpus: CpuSet,
     pub cgroups: Vec<Cgroup>,
     by_path: BTreeMap<String, Option<usize>>,
@@ -25,12 +28,16 @@ pub(super) struct Places<'a> {
     inherited: usize,
     guessed: usize,
     late: usize,
+    moved: usize,
+    rebound: usize,
+    groups_changed: (u64, Nanos),
+    cpus_changed: (u64, Nanos),
     stayed: BTreeSet<Tid>,
     length: Nanos,
 }
 
 impl<'a> Places<'a> {
-    pub fn new(world: &World, snapshot: Option<&'a Snapshot>, threads: &[Thread], length: Nanos) -> Places<'a> {
+    pub fn new(world: &'a World, snapshot: Option<&'a Snapshot>, threads: &[Thread], length: Nanos) -> Places<'a> {
         let mut cpus = snapshot.and_then(|snapshot| snapshot.cpus.online.clone()).unwrap_or_default();
         threads.iter().flat_map(|thread| thread.seen_on.iter()).for_each(|cpu| cpus.insert(cpu));
         if cpus.is_empty() {
@@ -39,6 +46,7 @@ impl<'a> Places<'a> {
         let autogroup = snapshot.and_then(|snapshot| snapshot.setting("sched_autogroup_enabled"));
         Places {
             snapshot,
+            names: &world.names,
             cpus,
             cgroups: Vec::new(),
             by_path: BTreeMap::new(),
@@ -46,6 +54,10 @@ impl<'a> Places<'a> {
             inherited: 0,
             guessed: 0,
             late: 0,
+            moved: 0,
+            rebound: 0,
+            groups_changed: (0, Nanos::ZERO),
+            cpus_changed: (0, Nanos::ZERO),
             stayed: BTreeSet::new(),
             length,
         }
@@ -68,12 +80,7 @@ impl<'a> Places<'a> {
         self.guessed += usize::from(facts.is_none());
         let class = class_of(thread.prio, facts);
         self.late += usize::from(own.and_then(TaskFacts::prio).is_some_and(|prio| prio != thread.prio));
-        Placement {
-            class,
-            cpus: self.cpus_of(thread, facts),
-            cgroup: facts.and_then(|facts| self.group_of(facts)),
-            slice: None,
-        }
+        Placement { class, cpus: self.cpus_of(thread, facts), cgroup: self.group_of(thread, facts), slice: None }
     }
 
     fn cpus_of(&mut self, thread: &Thread, facts: Option<&TaskFacts>) -> CpuSet {
@@ -81,7 +88,7 @@ impl<'a> Places<'a> {
             Some(KernelThread::BoundWorker { cpu, .. } | KernelThread::Ksoftirqd { cpu }) => Some(CpuId(cpu)),
             _ => None,
         };
-        let allowed = facts.and_then(|facts| facts.allowed.clone());
+        let allowed = facts.and_then(|facts| self.allowed(thread, facts));
         let cpus: CpuSet = match (bound, allowed) {
             (Some(cpu), None) => CpuSet::from_iter([cpu]),
             (_, Some(allowed)) => allowed.iter().filter(|cpu| self.cpus.contains(*cpu)).collect(),
@@ -98,8 +105,41 @@ impl<'a> Places<'a> {
         }
     }
 
+    /// The CPUs that it might use for most of its time: those at the beginning of the recording, or, if that was changed, those at its
+    /// end or those on which it was.
+    fn allowed(&mut self, thread: &Thread, facts: &TaskFacts) -> Option<CpuSet> {
+        let first = facts.allowed.clone()?;
+        let outside = |cpus: &CpuSet| thread.outside(cpus).0;
+        let all = thread.outside(&first).1;
+        // One that was bound to fewer CPUs before it did much was inside both.
+        let last = facts.allowed_last.clone().filter(|last| outside(last).share_of(all) <= CHANGED);
+        let chosen = match last {
+            Some(last) => {
+                self.rebound += 1;
+                last
+            }
+            None if outside(&first) > Nanos(all.0 / 2) => thread.seen_on.clone(),
+            None => first,
+        };
+        let elsewhere = outside(&chosen);
+        if elsewhere.share_of(all) > CHANGED {
+            self.cpus_changed = (self.cpus_changed.0 + 1, self.cpus_changed.1 + elsewhere);
+        }
+        Some(chosen)
+    }
+
     /// The group in which it competes: its cgroup, or its session where it is in the root group and sessions compete.
-    fn group_of(&mut self, facts: &TaskFacts) -> Option<usize> {
+    fn group_of(&mut self, thread: &Thread, facts: Option<&TaskFacts>) -> Option<usize> {
+        let (moved, elsewhere) = thread.main_group();
+        self.moved += usize::from(moved.is_some());
+        if elsewhere.share_of(thread.ran) > CHANGED {
+            self.groups_changed = (self.groups_changed.0 + 1, self.groups_changed.1 + elsewhere);
+        }
+        if let Some(group) = moved {
+            let path = self.names.get(group).to_owned();
+            return self.cgroup(&path);
+        }
+        let facts = facts?;
         let of_cgroup = facts.cgroup.as_deref().and_then(|path| self.cgroup(path));
         let session = facts.autogroup.filter(|_| self.has_sessions && of_cgroup.is_none());
         of_cgroup.or_else(|| {
@@ -144,14 +184,29 @@ impl<'a> Places<'a> {
         })
     }
 
+    /// What changed while it was recorded, and is played as if it had not.
+    pub fn note_losses(&self, losses: &mut Losses) {
+        (losses.groups_changed, losses.cpus_changed) = (self.groups_changed, self.cpus_changed);
+    }
+
     pub fn inferences(&self) -> Vec<Inference> {
         let rows = [
-            (self.inherited, "not in the snapshot: they have their parent's settings"),
-            (self.guessed, "neither in the snapshot nor seen to be created: their settings are what events show"),
-            (self.stayed.len(), "stayed on one CPU of several that they may use, and are kept there"),
-            (self.late, "set another priority after the snapshot: they have the last one from the beginning"),
+            (self.inherited, "not in the snapshot: they have their parent's settings", Evidence::Guess),
+            (
+                self.guessed,
+                "neither in the snapshot nor seen to be created: their settings are what events show",
+                Evidence::Guess,
+            ),
+            (self.stayed.len(), "stayed on one CPU of several that they may use, and are kept there", Evidence::Guess),
+            (
+                self.late,
+                "set another priority after the snapshot: they have the last one from the beginning",
+                Evidence::Event,
+            ),
+            (self.moved, "were moved to the cgroup in which they are played", Evidence::Event),
+            (self.rebound, "got other CPUs while recorded, and have those from the beginning", Evidence::Event),
         ];
-        rows.into_iter().filter_map(|(count, what)| Inference::of_threads(count, what, count as u64)).collect()
+        rows.into_iter().filter_map(|(count, what, by)| Inference::of_threads(count, what, by)).collect()
     }
 }
 

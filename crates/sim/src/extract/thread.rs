@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use unstarve_model::{Comm, CpuId, CpuSet, Nanos, Prio, Tid, Time, clean_bytes};
+use unstarve_model::{Comm, CpuId, CpuSet, NameId, Nanos, Prio, Tid, Time, clean_bytes};
 use unstarve_timeline::{Nature, Task};
 
 use super::ThreadId;
 use super::felt_log::Part;
+use super::timers::Asked;
 use super::tokens::{RequestId, TokenId};
 
 /// A thread while it is collected.
@@ -14,9 +15,17 @@ use super::tokens::{RequestId, TokenId};
 pub(super) struct Thread {
     pub tid: Tid,
     comm: Comm,
+    /// Its priority, without one that it inherits.
     pub prio: Prio,
     /// How often that changed.
     prio_changes: u32,
+    /// Whether it has a priority that it inherits.
+    inherits: bool,
+    /// Its CPU time with one.
+    pub ran_inherited: Nanos,
+    /// The cgroups into which it was moved, each with its CPU time there; the first entry is where it was before. (A move within a run
+    /// counts for the whole run.)
+    pub groups: Vec<(Option<NameId>, Nanos)>,
     pub is_kernel_thread: bool,
     /// The thread whose settings it has in the snapshot, if not its own.
     pub settings_of: Option<Tid>,
@@ -59,6 +68,8 @@ const AGAIN_AND_AGAIN: u32 = 3;
 const MOVES: f64 = 0.1;
 /// A thread with less of a CPU than this may stay there by chance.
 const MUCH: f64 = 0.2;
+/// Groups that are kept of a thread.
+const MAX_GROUPS: usize = 64;
 /// What it may have been elsewhere.
 const NEARLY_ALL: f64 = 0.98;
 
@@ -129,7 +140,7 @@ pub(super) struct Sleep {
     /// Who ended it; `None`: it lasts to the end of the recording.
     pub by: Option<WokenBy>,
     /// Whether its length, and not its end, is what the thread asked for.
-    pub is_constant: bool,
+    pub is_length: bool,
     /// Whether it is that of a worker without work.
     pub is_idle: bool,
 }
@@ -138,6 +149,7 @@ pub(super) struct Sleep {
 pub(super) enum WokenBy {
     Thread(ThreadId),
     Device(RequestId),
+    Timer(Asked),
     Interrupt,
     Unknown,
 }
@@ -151,11 +163,11 @@ pub(super) enum Woken {
 
 impl Sleep {
     pub fn begun(at: Time, is_idle: bool) -> Sleep {
-        Sleep { began: at, ended: at, by: None, is_constant: false, is_idle }
+        Sleep { began: at, ended: at, by: None, is_length: false, is_idle }
     }
 
     pub fn ended_by(began: Time, ended: Time, by: WokenBy) -> Sleep {
-        Sleep { began, ended, by: Some(by), is_constant: false, is_idle: false }
+        Sleep { began, ended, by: Some(by), is_length: false, is_idle: false }
     }
 
     pub fn length(&self) -> Nanos {
@@ -170,6 +182,9 @@ impl Thread {
             comm: Comm::default(),
             prio: Prio::NORMAL,
             prio_changes: 0,
+            inherits: false,
+            ran_inherited: Nanos::ZERO,
+            groups: vec![(None, Nanos::ZERO)],
             is_kernel_thread: false,
             settings_of: None,
             seen_on: CpuSet::default(),
@@ -196,11 +211,56 @@ impl Thread {
     /// What the timeline knows of it now.
     pub fn is_now(&mut self, task: &Task) {
         self.comm = task.comm;
-        self.prio_changes += u32::from(self.prio != task.prio);
-        self.prio = task.prio;
+        if !self.inherits {
+            self.prio_changes += u32::from(self.prio != task.prio);
+            self.prio = task.prio;
+        }
         self.is_kernel_thread =
             task.nature == Nature::Kernel || task.nature == Nature::Unknown && task.kernel_thread.is_some();
         self.settings_of = task.birth.as_ref().map(|birth| birth.settings_of).or(self.settings_of);
+    }
+
+    /// A lock's owner has the priority of who waits for it, until it has its own again.
+    pub fn changes_inherited(&mut self, from: Prio, to: Prio) {
+        if !self.inherits {
+            self.prio = from;
+        }
+        self.inherits = to != self.prio;
+    }
+
+    /// It is moved to another cgroup. One that is moved again and again stays in the last of those that are kept.
+    pub fn is_moved(&mut self, group: Option<NameId>) {
+        if group.is_some() && self.groups.len() < MAX_GROUPS {
+            self.groups.push((group, Nanos::ZERO));
+        }
+    }
+
+    /// It begins in the group in which its parent is.
+    pub fn begins_in(&mut self, group: Option<NameId>) {
+        if group.is_some() && self.groups.len() == 1 {
+            self.groups[0].0 = group;
+        }
+    }
+
+    /// The group in which it is now, if it was moved.
+    pub fn group(&self) -> Option<NameId> {
+        self.groups.last().and_then(|(group, _)| *group)
+    }
+
+    /// The group in which it had the most CPU time, if it was moved there, and its CPU time in others.
+    pub fn main_group(&self) -> (Option<NameId>, Nanos) {
+        let all: Nanos = self.groups.iter().map(|(_, ran)| *ran).sum();
+        // Of equal ones the last: who is moved before it does anything is there for good.
+        let most = self.groups.iter().max_by_key(|(_, ran)| *ran).copied();
+        most.map_or((None, Nanos::ZERO), |(group, ran)| (group, all.saturating_sub(ran)))
+    }
+
+    /// Its time on CPUs other than these, and on all.
+    pub fn outside(&self, cpus: &CpuSet) -> (Nanos, Nanos) {
+        let on = |is_it: &dyn Fn(CpuId) -> bool| {
+            self.had.iter().filter(|(cpu, _)| is_it(**cpu)).map(|(_, time)| *time).sum()
+        };
+        (on(&|cpu| !cpus.contains(cpu)), on(&|_| true))
     }
 
     pub fn comm(&self) -> String {
@@ -308,6 +368,12 @@ impl Thread {
         let (_, time) = self.since_op.get_or_insert((from, Nanos::ZERO));
         *time += used;
         self.ran += used;
+        if self.inherits {
+            self.ran_inherited += used;
+        }
+        if let Some((_, ran)) = self.groups.last_mut() {
+            *ran += used;
+        }
     }
 
     /// What it computed since its last operation.

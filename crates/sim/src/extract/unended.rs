@@ -5,7 +5,7 @@
 
 use unstarve_model::Nanos;
 
-use super::report::Inference;
+use super::report::{Evidence, Inference};
 use crate::{Op, Program};
 
 /// The part of the recording that a cut run takes at least if it goes on. One that was starved got less, and may have needed
@@ -24,7 +24,7 @@ pub(super) fn extend(program: &mut Program, is_runnable_at_end: impl Iterator<It
             extended += 1;
         }
     }
-    Inference::of_threads(extended, "compute on after the end of the recording", extended as u64)
+    Inference::of_threads(extended, "compute on after the end of the recording", Evidence::Guess)
 }
 
 fn last_burst_if_longest(ops: &[Op]) -> Option<Nanos> {

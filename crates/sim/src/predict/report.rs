@@ -5,7 +5,7 @@ use serde::Serialize;
 use unstarve_change::Change;
 
 use super::{Affected, Answer, MetricAnswer, Prediction, Refusal, Starved};
-use crate::extract::Extraction;
+use crate::extract::{Evidence, Extraction};
 
 /// Everything that is predicted from a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -147,6 +147,8 @@ pub struct InferredReport {
     pub what: String,
     /// From how many observations.
     pub observations: u64,
+    /// Whether events show it, or it is what explains the recording best.
+    pub by: Evidence,
 }
 
 /// Something that the recording does not show.
@@ -167,7 +169,8 @@ impl Predictions {
     /// What an extraction says, for a report.
     pub fn about(extraction: &Extraction) -> (Vec<InferredReport>, Vec<LossReport>) {
         let inferred = extraction.inferences.iter();
-        let inferred = inferred.map(|one| InferredReport { what: one.what.clone(), observations: one.observations });
+        let inferred =
+            inferred.map(|one| InferredReport { what: one.what.clone(), observations: one.observations, by: one.by });
         let losses = extraction.losses.iter();
         let losses = losses.map(|loss| LossReport { what: loss.what.clone(), count: loss.count, share: loss.share });
         (inferred.collect(), losses.collect())

@@ -1,7 +1,7 @@
 //! Actors: kinds of tasks, interrupts and softirqs that can have a CPU or wait for it.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use unstarve_model::{Comm, NameId, Policy, Prio, Tid, Time};
+use unstarve_model::{Comm, NameId, Policy, Prio, Tid, Time, Vector};
 use unstarve_sched::{Contender, GroupId, Groups, KernelThread, load_weight_of_prio};
 
 use crate::tasks::Life;
@@ -45,6 +45,8 @@ pub enum ActorKind {
         /// Its name.
         name: Option<NameId>,
     },
+    /// An interrupt of the CPU's own, which has no handler.
+    Vector(Vector),
     /// A softirq vector, served outside ksoftirqd.
     Softirq {
         /// 0 (HI) to 9 (RCU).

@@ -20,7 +20,7 @@ use crate::recorded::Recorded;
 use crate::timeline::recording_end::RecordingEnd;
 use crate::waits::Waits;
 use crate::wake_graph::{Stage, WakeGraph};
-use crate::{Actors, RunEnd, Settings, Sink, Step, StepKind, TaskKey, World};
+use crate::{Actors, RunEnd, Settings, Sink, Step, StepKind, TaskKey, TimerStart, World};
 
 /// The maximum time; later ones, five centuries after the clock's zero, become this one (see [`crate::opt_time::OptTime`]).
 const LAST: Time = Time(u64::MAX - 1);
@@ -277,9 +277,30 @@ impl Timeline {
             }
             EventKind::Exec { tid, comm } => self.exec(tid, comm, sink),
             EventKind::Rename { tid, comm } => self.rename(tid.or(event.issuer.current()), comm, sink),
-            EventKind::SetPrio { tid, prio } => self.set_prio(tid, prio, sink),
+            EventKind::SetPrio { tid, prio } => {
+                let before = world.tasks.find(tid).map(|task| (task, world.tasks.get(task).prio));
+                self.set_prio(tid, prio, sink);
+                if let Some((task, from)) = before {
+                    self.report_step(index, event, StepKind::PrioInherited { task, from, to: prio }, sink);
+                }
+            }
             EventKind::Tick { heard } => cpus.tick(index, heard, &queues[index], world, self.waits.effort()),
             EventKind::TickStop => cpu.stop_tick(),
+            EventKind::VectorEntry { vector } => interrupts.vector_entry(cpu, world, vector),
+            EventKind::VectorExit { vector } => interrupts.vector_exit(cpu, world, vector, sink),
+            EventKind::TimerStart { timer, due, is_relative } => {
+                let start = TimerStart { timer, due, is_relative };
+                self.report_step(index, event, StepKind::TimerStarted(start), sink);
+            }
+            EventKind::TimerExpire { timer, now } => {
+                self.report_step(index, event, StepKind::TimerExpired { timer, now }, sink);
+            }
+            EventKind::TimeoutExpire => self.report_step(index, event, StepKind::TimeoutExpired, sink),
+            EventKind::Attach { tid, hierarchy, group } => {
+                if let Some(task) = world.tasks.find(tid) {
+                    self.report_step(index, event, StepKind::Attached { task, hierarchy, group }, sink);
+                }
+            }
             EventKind::Switch { .. } | EventKind::Waking { .. } | EventKind::Wakeup { .. } | EventKind::Lost { .. } => {
             }
         }

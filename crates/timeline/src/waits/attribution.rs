@@ -135,7 +135,7 @@ fn split_parts(
                 continue;
             }
             ActorKind::Unknown | ActorKind::Stopped => Rule::Unknown,
-            ActorKind::Irq { .. } => Rule::Irq,
+            ActorKind::Irq { .. } | ActorKind::Vector(_) => Rule::Irq,
             ActorKind::Softirq { .. } => Rule::Softirq,
             ActorKind::Others => Rule::Fair,
             ActorKind::Idle => {

@@ -32,7 +32,7 @@ impl Stopped {
         for &(occupant, length) in self.parts.iter().filter(|part| part.1 > Nanos::ZERO) {
             let rule = match actors.get(occupant).kind {
                 ActorKind::Unknown | ActorKind::Stopped => Rule::Unknown,
-                ActorKind::Irq { .. } => Rule::Irq,
+                ActorKind::Irq { .. } | ActorKind::Vector(_) => Rule::Irq,
                 ActorKind::Softirq { .. } => Rule::Softirq,
                 ActorKind::Idle | ActorKind::Others | ActorKind::Tasks { .. } => Rule::Throttled,
             };

@@ -96,6 +96,7 @@ pub fn name(world: &World, actor: unstarve_timeline::ActorId) -> String {
         ActorKind::Stopped => "stopped".into(),
         ActorKind::Others => "others".into(),
         ActorKind::Irq { irq, .. } => format!("irq{irq}"),
+        ActorKind::Vector(vector) => vector.name().into(),
         ActorKind::Softirq { vec } => format!("softirq{vec}"),
     }
 }

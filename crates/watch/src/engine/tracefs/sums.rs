@@ -103,7 +103,7 @@ impl Roles {
         let (comm, prio) = match known.kind {
             ActorKind::Unknown | ActorKind::Stopped => return fixed(RoleKind::Unknown),
             ActorKind::Idle => return fixed(RoleKind::Idle),
-            ActorKind::Irq { .. } | ActorKind::Softirq { .. } => return fixed(RoleKind::Kernel),
+            ActorKind::Irq { .. } | ActorKind::Vector(_) | ActorKind::Softirq { .. } => return fixed(RoleKind::Kernel),
             ActorKind::Others => return fixed(RoleKind::Other),
             ActorKind::Tasks { comm, prio, .. } => (comm, prio),
         };
