@@ -8,13 +8,14 @@ mod everybody;
 mod metric;
 mod model;
 mod refusal;
+mod remedies;
 mod report;
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use unstarve_change::Change;
-use unstarve_diagnose::report::Report;
+use unstarve_diagnose::report::{Finding, Report};
 use unstarve_model::Nanos;
 
 pub use everybody::{Affected, Starved};
@@ -22,10 +23,8 @@ pub use metric::{Metric, MetricAnswer};
 pub use model::{Model, ModelError};
 pub use refusal::Refusal;
 pub(crate) use refusal::growth;
-pub use report::{
-    ChangeReport, InferredReport, LossReport, MetricReport, OtherReport, Predictions, ReproducedReport, SubjectReport,
-    Verdict,
-};
+pub use remedies::{Limit, RemedyPredictor};
+pub use report::{ChangeReport, InferredReport, LossReport, Predictions, ReproducedReport, SubjectReport};
 
 use crate::extract::Extracted;
 use crate::{ActorId, Changed, Class, Felt, Program};
@@ -72,6 +71,15 @@ pub struct Subject {
     pub name: String,
     /// Its threads.
     pub actors: BTreeSet<ActorId>,
+}
+
+impl Subject {
+    /// A finding's victim.
+    pub fn of(finding: &Finding, program: &Program) -> Subject {
+        let tids: BTreeSet<u32> = finding.victim.tids.iter().copied().collect();
+        let actors = program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id).collect();
+        Subject { name: finding.victim.comm.clone(), actors }
+    }
 }
 
 /// What a change would do.
@@ -125,6 +133,15 @@ impl<'a> Baseline<'a> {
         let replays = replicas.map(|replica| engine.play(&extracted.program, replica)).collect::<Result<_, _>>()?;
         let starved = report.findings.iter().map(|finding| finding.victim.comm.clone()).collect();
         Ok(Baseline { extracted, replays, starved })
+    }
+
+    /// The refusal of these changes where nothing needs to be played to know it.
+    pub fn refused_unplayed(extracted: &Extracted, subject: &Subject, changes: &[Change]) -> Option<Prediction> {
+        let refusals = match extracted.program.with(changes) {
+            Ok(changed) => refusal::before(extracted, subject, &changed),
+            Err(why) => vec![Refusal::CannotPlay { why: why.to_string() }],
+        };
+        (!refusals.is_empty()).then_some(Prediction::Refused(refusals))
     }
 
     /// What the unchanged replays gave.
