@@ -44,7 +44,10 @@ fn explain_has_a_line_of_what_is_known_and_none_of_a_refusal() {
     assert!(remedies(&report).iter().any(|remedy| remedy["predicted"]["refused"][0].is_string()), "{report}");
     // Of a part nothing is predicted: what its findings lack was starved before.
     let part = json(&["explain", "--json", "--from", "+0s", &testdata(HELPS)]);
-    assert!(!remedies(&part).is_empty() && remedies(&part).iter().all(|remedy| remedy["predicted"].is_null()), "{part}");
+    assert!(
+        !remedies(&part).is_empty() && remedies(&part).iter().all(|remedy| remedy["predicted"].is_null()),
+        "{part}"
+    );
 }
 
 #[test]
@@ -59,13 +62,16 @@ fn a_remedy_that_starves_others_is_offered_last_and_says_so() {
 
 #[test]
 fn numbers_of_predict_are_those_of_explain_and_fix() {
-    for name in [HELPS, STARVES, "truth/hog-over-softirq.6.12.fault.dat.zst", "truth/polling-fair-thread.6.12.fault.dat.zst"] {
+    for name in
+        [HELPS, STARVES, "truth/hog-over-softirq.6.12.fault.dat.zst", "truth/polling-fair-thread.6.12.fault.dat.zst"]
+    {
         let file = testdata(name);
         let (report, predictions) = (json(&["explain", "--json", &file]), json(&["predict", "--json", &file]));
         let mut compared = 0;
         for subject in predictions["subjects"].as_array().expect("subjects") {
             let findings = report["findings"].as_array().expect("findings");
-            let finding = findings.iter().find(|finding| finding["headline"] == subject["headline"]).expect("a finding");
+            let finding =
+                findings.iter().find(|finding| finding["headline"] == subject["headline"]).expect("a finding");
             for change in subject["changes"].as_array().expect("changes") {
                 let number = change["remedy"].as_u64().expect("a number");
                 assert_eq!(finding["remedies"][number as usize - 1]["id"], change["name"], "{name}");
@@ -95,7 +101,10 @@ fn a_change_is_predicted_for_who_is_named_or_waited_longest() {
     for (arguments, why) in [
         (&[healthy.as_str()][..], "nobody is starved in this recording"),
         (&[&healthy, "--victim", "*"], "--victim needs --change or --kernel"),
-        (&[&healthy, "--victim", "\u{1b}[31m", "--change", "nice:*=5"], "no thread that ran or waited in the recording is `\\u{1b}[31m`"),
+        (
+            &[&healthy, "--victim", "\u{1b}[31m", "--change", "nice:*=5"],
+            "no thread that ran or waited in the recording is `\\u{1b}[31m`",
+        ),
     ] {
         let output = unstarve(&[&["predict"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -110,7 +119,9 @@ fn what_is_no_result_of_fix_is_no_page() {
     let (came, page) = (directory.path().join("came.json"), directory.path().join("page.html"));
     let (came, page) = (came.to_str().expect("UTF-8"), page.to_str().expect("UTF-8"));
     let plan = |schema: &str, remedy: &str, compared: &str| {
-        format!(r#"{{"schema":"{schema}","finding":{{"id":"rt-starvation"}},"remedy":{{"id":"{remedy}"}},"compared":[{compared}]}}"#)
+        format!(
+            r#"{{"schema":"{schema}","finding":{{"id":"rt-starvation"}},"remedy":{{"id":"{remedy}"}},"compared":[{compared}]}}"#
+        )
     };
     let measured = r#"{"metric":"longest","measured":5}"#;
     let cases = [

@@ -28,7 +28,8 @@ pub fn predictions_page(predictions: &Predictions, look: Look) -> String {
         }
     }
     let all = || predictions.subjects.iter().flat_map(|subject| &subject.changes);
-    if all().next().is_some() && all().all(|change| !change.predicted.refused.is_empty()) {
+    // Only remedies have a number that `fix` takes.
+    if all().any(|change| change.remedy.is_some()) && all().all(|change| !change.predicted.refused.is_empty()) {
         ink.blank();
         ink.paragraph("", PLAIN, "None is predicted. To try one on its host: sudo unstarve fix FILE --remedy N --apply --verify 10s (taken back unless it helped)");
     }
