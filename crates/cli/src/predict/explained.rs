@@ -9,7 +9,7 @@ use unstarve_sim::{Extracted, Extractor, NoProgram};
 use unstarve_timeline::{Both, Sink};
 
 /// What every command plays that explains: it decides the order of the remedies, which has to be the same in all.
-const FOR_ORDER: Limit = Limit { steps: 350_000 };
+const FOR_ORDER: Limit = Limit { steps: 500_000 };
 /// What a page plays.
 const FOR_PAGE: Limit = Limit { steps: 2_000_000 };
 /// What the plan of one remedy plays.
