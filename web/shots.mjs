@@ -21,6 +21,7 @@ const SHOTS = [
   ['pool-moment', 'linux-6.1-pool.dat', 1280, true, '#moment .panel'],
   ['pool-400', 'linux-6.1-pool.dat', 400, false, null],
   ['preempt-moment', 'linux-6.1-preempt.dat', 1280, false, '#moment .panel'],
+  ['outlook', '../truth/highpri-xfs.6.1.fault.dat.zst', 1280, false, '#predictions .panel'],
   ['compare', null, 1280, false, '#compare'],
   ['idle', 'linux-6.1-idle.dat', 1280, false, null],
 ];

@@ -661,6 +661,11 @@ verdict: Verdict, };
  */
 export type Outcome = "appeared" | "worse" | "milder" | "vanished" | "stays";
 
+/**
+ * What a change would do, in one word.
+ */
+export type Outlook = "helps" | "helps-and-starves" | "no-difference" | "starves-others" | "harms" | "refused";
+
 export type PageData = { schema: string, generator: string, 
 /**
  * All rules, in the order of the legend.
@@ -668,6 +673,105 @@ export type PageData = { schema: string, generator: string,
 rules: Array<RuleData>, comparison: Comparison | null, traces: Array<Trace>, };
 
 export type PlacesData = { actor: Uint16Array, cpu: Uint16Array, ran: Float64Array, runs: Float64Array, waited: Float64Array, waits: Float64Array, longest: Float64Array, };
+
+/**
+ * What a change would do, with ranges; or why that is not known.
+ */
+export type Predicted = { 
+/**
+ * In one word.
+ */
+verdict: Outlook, 
+/**
+ * To the victim, the most telling metric first; empty if refused.
+ */
+metrics: Array<PredictedMetric>, 
+/**
+ * To others.
+ */
+others: Array<PredictedOther>, 
+/**
+ * Who would become starved, and is not now.
+ */
+newly_starved: Array<string>, 
+/**
+ * Why nothing is predicted, as sentences.
+ */
+refused: Array<string>, };
+
+/**
+ * A metric of the victim, before and after.
+ */
+export type PredictedMetric = { 
+/**
+ * `wait-per-item`, `wait-per-cpu`, `longest`, `p99`, `cpu-per-item`, `switches-per-item`.
+ */
+metric: string, 
+/**
+ * The same for people.
+ */
+name: string, 
+/**
+ * `ns`, or `1` for a number of times.
+ */
+unit: string, 
+/**
+ * As recorded.
+ */
+recorded: number, 
+/**
+ * As predicted.
+ */
+predicted: number, 
+/**
+ * It is hardly less,
+ */
+low: number, 
+/**
+ * nor more.
+ */
+high: number, 
+/**
+ * As it came where the change was tried, if that is known.
+ */
+came?: number, };
+
+/**
+ * Somebody else whose waits change.
+ */
+export type PredictedOther = { 
+/**
+ * The name of its threads.
+ */
+comm: string, 
+/**
+ * How many threads.
+ */
+threads: number, 
+/**
+ * Their waits before, summed.
+ */
+waited_before_ns: number, 
+/**
+ * After.
+ */
+waited_after_ns: number, 
+/**
+ * Their longest wait before.
+ */
+longest_before_ns: number, 
+/**
+ * After.
+ */
+longest_after_ns: number, 
+/**
+ * Their CPU time before.
+ */
+ran_before_ns: number, 
+/**
+ * After.
+ */
+ran_after_ns: number, };
 
 /**
  * Who paid.
@@ -830,7 +934,11 @@ valid_on: string,
 /**
  * What it was proved to do on real kernels of this series, or where nothing was, of others.
  */
-proved?: Array<Proved>, };
+proved?: Array<Proved>, 
+/**
+ * What it would do to everybody in this recording, by a replay; absent where that was not asked, or takes too long.
+ */
+predicted?: Predicted, };
 
 /**
  * Everything `unstarve explain` has to say about a trace.

@@ -5,6 +5,7 @@ import { priorityOf } from './app';
 import type { Culprit, Finding, PricePaid, Proved, Remedy } from './data';
 import { button, h, vary } from './dom';
 import { counted, grouped, nanos, percent, tasks } from './format';
+import { inALine } from './predictions';
 import { ruleLook } from './rules';
 
 const WORDS = { critical: 'Critical', warning: 'Warning', info: 'Worth knowing' } as const;
@@ -262,13 +263,16 @@ function remedies(app: App, finding: Finding, index: number): HTMLElement | null
         { class: 'notes' },
         ...(remedy.risk ? [h('dt', {}, 'Risk'), h('dd', {}, remedy.risk)] : []),
         ...(remedy.valid_on ? [h('dt', { class: 'valid' }, 'Valid on'), h('dd', { class: 'valid' }, remedy.valid_on)] : []),
+        ...(inALine(remedy.predicted) ? [h('dt', {}, 'Predicted'), h('dd', {}, inALine(remedy.predicted))] : []),
         // What was not shown to help says nothing for it; the order of the remedies has it.
         ...(remedy.proved ?? []).filter(helpedHere).flatMap((proof) => [h('dt', {}, 'Tested'), h('dd', {}, tested(proof))]),
       ),
     ),
   );
   const helped = finding.remedies.some(({ proved = [] }) => proved.some(helpedHere));
-  const title = h('h4', {}, helped ? 'Fixes, tested ones first' : 'Fixes, least invasive first');
+  const harms = finding.remedies.some(({ predicted }) => predicted && ['harms', 'helps-and-starves', 'starves-others'].includes(predicted.verdict));
+  const order = `${helped ? 'tested ones first' : 'least invasive first'}${harms ? ', those predicted to harm somebody last' : ''}`;
+  const title = h('h4', {}, `Fixes, ${order}`);
   const boot = app.trace.report.trace.snapshot ? '' : ' --this-boot, if it has not been rebooted since,';
   const how = h('p', { class: 'small muted' }, `Each command shows the plan. On the recorded machine${boot} --apply carries it out, and “sudo unstarve fix --undo” restores the old values.`);
   const more = items.slice(REMEDIES);

@@ -15,6 +15,7 @@ import { grouped, nanos, utc } from './format';
 import { layoutView } from './layout';
 import { momentView } from './moment';
 import { overviewView } from './overview';
+import { hasPredictions, predictionsView } from './predictions';
 import { recordingView } from './recording';
 import { startRules } from './rules';
 import { searchBox } from './search';
@@ -26,6 +27,7 @@ import { evidenceView } from './evidence';
 const SECTIONS: [string, string][] = [
   ['moment', 'The moment'],
   ['findings', 'Findings'],
+  ['predictions', 'What a change would do'],
   ['timeline', 'The whole recording'],
   ['waits', 'Waits over time'],
   ['blame', 'Who kept whom waiting'],
@@ -89,6 +91,7 @@ function show(page: HTMLElement, data: PageData, index: number): void {
     verdictView(app),
     evidence ? evidenceView(evidence) : moment,
     isHealthy ? null : findingsView(app),
+    predictionsView(app),
     ...parts.map(([view]) => view),
     h('footer', {}, `Made by ${data.generator}. Nothing was loaded from anywhere: this file is all there is.`),
   );
@@ -131,7 +134,7 @@ function header(page: HTMLElement, data: PageData, index: number, app: App): HTM
       searchBox(app),
       h('div', { class: 'tools' }, theme, button('Print', () => print())),
     ),
-    h('nav', { 'aria-label': 'Sections' }, data.comparison ? h('a', { href: '#compare' }, 'What changed') : null, ...SECTIONS.filter(([id]) => !report.evidence || id === 'findings').filter(([id]) => id !== 'findings' || report.findings.length > 0 || report.trace.too_little).map(([id, title]) => h('a', { href: `#${id}` }, title))),
+    h('nav', { 'aria-label': 'Sections' }, data.comparison ? h('a', { href: '#compare' }, 'What changed') : null, ...SECTIONS.filter(([id]) => !report.evidence || id === 'findings').filter(([id]) => id !== 'findings' || report.findings.length > 0 || report.trace.too_little).filter(([id]) => id !== 'predictions' || hasPredictions(app)).map(([id, title]) => h('a', { href: `#${id}` }, title))),
   );
 }
 

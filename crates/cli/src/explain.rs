@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Scope, Severity, verdict};
-use unstarve_diagnose::{ExplainError, FINDINGS, Options, REMEDIES, explain_beside};
+use unstarve_diagnose::{ExplainError, FINDINGS, Options, REMEDIES};
 use unstarve_model::EventSource;
 use unstarve_term::{Look, finding_page, first_screen, kinds_page, page_of};
 
@@ -16,6 +16,7 @@ use crate::grammar;
 use crate::input::{self, Recording};
 use crate::output::{self, Color, Out};
 use crate::pager;
+use crate::predict::{IN_EXPLAIN, explain_and_predict};
 use crate::progress::Progress;
 use crate::selection::{LowSelection, UnmetSelection};
 use crate::suggested::{FINDING_IDS, find};
@@ -229,12 +230,12 @@ fn has_no_events(error: &anyhow::Error) -> bool {
 fn recorded(source: Box<dyn EventSource>, name: &str, args: &Explain) -> Result<Report> {
     let mut progress = Progress::new();
     let mut unmet = UnmetSelection::of(&args.options.selection);
-    let report = explain_beside(source, &args.options, &mut unmet, |events| progress.events(events))
-        .with_context(|| name.to_owned())?
-        .report;
+    let tell = |events| progress.events(events);
+    let (explained, _) =
+        explain_and_predict(source, &args.options, &mut unmet, IN_EXPLAIN, tell).with_context(|| name.to_owned())?;
     drop(progress);
     unmet.report_unmet(&args.options.selection, name)?;
-    Ok(report)
+    Ok(explained.report)
 }
 
 fn text(report: &Report, scope: Scope, args: &Explain) -> Result<String> {

@@ -6,14 +6,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use unstarve_diagnose::Options;
 use unstarve_diagnose::compare::{Comparison, Profile, Side, compare};
-use unstarve_diagnose::{Options, explain_beside};
 use unstarve_html::{Collector, Trace, comparison_html, html};
 use unstarve_timeline::{Both, Selection};
 
 use crate::evidence;
 use crate::input::{Recording, is_same_file};
 use crate::output;
+use crate::predict::{IN_EXPLAIN, IN_PAGE, add_what_came, explain_and_predict, predict_for_page};
 use crate::progress::Progress;
 use crate::selection::{LowSelection, UnmetSelection};
 use crate::target::Target;
@@ -37,6 +38,12 @@ pub struct LowArgs {
     /// The file to write, or - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
+    /// Leave out what remedies are predicted to do
+    #[arg(long)]
+    no_predictions: bool,
+    /// What `fix --apply --verify --json` printed for this recording: what came is shown beside what was predicted; may be repeated
+    #[arg(long, value_name = "FILE", conflicts_with = "no_predictions")]
+    came: Vec<PathBuf>,
     #[command(flatten)]
     selection: LowSelection,
 }
@@ -47,6 +54,16 @@ pub struct HiArgs {
     output: PathBuf,
     /// Narrows verdict and findings; the charts show the whole recording.
     selection: Selection,
+    predictions: Shown,
+    /// What came of remedies that were tried.
+    came: Vec<PathBuf>,
+}
+
+/// Whether the page says what remedies would do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Yes,
+    No,
 }
 
 impl LowArgs {
@@ -71,8 +88,12 @@ impl LowArgs {
                 "there is no recording {page}; to write the page to that name: unstarve report {command} -o {quoted}"
             );
         }
-        let recordings = self.files.into_iter().map(Recording::new).collect::<Result<_>>()?;
-        Ok(HiArgs { recordings, output: self.output, selection: self.selection.raise() })
+        let recordings: Vec<Recording> = self.files.into_iter().map(Recording::new).collect::<Result<_>>()?;
+        if !self.came.is_empty() && recordings.len() > 1 {
+            bail!("--came is of one recording, and there are {}", recordings.len());
+        }
+        let predictions = if self.no_predictions { Shown::No } else { Shown::Yes };
+        Ok(HiArgs { recordings, output: self.output, selection: self.selection.raise(), predictions, came: self.came })
     }
 }
 
@@ -85,7 +106,9 @@ fn is_name_of_a_page(path: &Path) -> bool {
 pub fn run(args: HiArgs) -> Result<ExitCode> {
     let target = Target::open(&args.output)?;
     // Texts of one ticket are one answer.
-    let is_text = |recording: &Recording| read_recording(recording, String::new(), &Selection::default()).is_err();
+    let is_text = |recording: &Recording| {
+        read_recording(recording, String::new(), &Selection::default(), Shown::No, &[]).is_err()
+    };
     if args.recordings.len() > 1 && args.recordings.iter().all(is_text) {
         let files: Vec<PathBuf> =
             args.recordings.iter().filter_map(|recording| recording.file()).map(Path::to_owned).collect();
@@ -99,7 +122,8 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     for recording in &args.recordings {
         let short = recording.short_name();
         let alike = args.recordings.iter().filter(|other| other.short_name() == short).count();
-        traces.push(read(recording, if alike > 1 { recording.name() } else { short }, &args.selection)?);
+        let name = if alike > 1 { recording.name() } else { short };
+        traces.push(read(recording, name, &args.selection, args.predictions, &args.came)?);
     }
     write(target, &html(traces, GENERATOR)?)?;
     Ok(ExitCode::SUCCESS)
@@ -125,8 +149,8 @@ fn read_side(recording: &Recording, name: String, selection: &Selection) -> Resu
     let source = recording.open()?;
     let tell = |events| progress.events(events);
     let mut sums = Both(&mut profile, &mut collector);
-    let explained =
-        explain_beside(source, &options, &mut Both(&mut sums, &mut unmet), tell).with_context(|| recording.name())?;
+    let (explained, _) = explain_and_predict(source, &options, &mut Both(&mut sums, &mut unmet), IN_EXPLAIN, tell)
+        .with_context(|| recording.name())?;
     unmet.report_unmet(selection, &recording.name())?;
     let side = Side { report: explained.report.clone(), profile };
     Ok((side, Trace::new(name, explained, collector)))
@@ -143,8 +167,14 @@ fn write(target: Target, page: &str) -> Result<()> {
 }
 
 /// A recording, or else a text that is evidence.
-fn read(recording: &Recording, name: String, selection: &Selection) -> Result<Trace> {
-    let recorded = read_recording(recording, name.clone(), selection);
+fn read(
+    recording: &Recording,
+    name: String,
+    selection: &Selection,
+    predictions: Shown,
+    came: &[PathBuf],
+) -> Result<Trace> {
+    let recorded = read_recording(recording, name.clone(), selection, predictions, came);
     let Err(error) = recorded else { return recorded };
     match recording.file().and_then(evidence::of_file) {
         Some(mut report) => {
@@ -155,15 +185,31 @@ fn read(recording: &Recording, name: String, selection: &Selection) -> Result<Tr
     }
 }
 
-fn read_recording(recording: &Recording, name: String, selection: &Selection) -> Result<Trace> {
+fn read_recording(
+    recording: &Recording,
+    name: String,
+    selection: &Selection,
+    predictions: Shown,
+    came: &[PathBuf],
+) -> Result<Trace> {
     let mut progress = Progress::new();
     let mut collector = Collector::default();
     let source = recording.open()?;
     let tell = |events| progress.events(events);
     let options = Options { selection: selection.clone(), ..Options::default() };
     let mut unmet = UnmetSelection::of(selection);
-    let explained = explain_beside(source, &options, &mut Both(&mut collector, &mut unmet), tell)
-        .with_context(|| recording.name())?;
+    let mut sinks = Both(&mut collector, &mut unmet);
+    let (mut explained, extracted) =
+        explain_and_predict(source, &options, &mut sinks, IN_PAGE, tell).with_context(|| recording.name())?;
+    let report = &mut explained.report;
+    match (predictions, &extracted) {
+        (Shown::Yes, Ok(extracted)) => predict_for_page(report, extracted, explained.driven.snapshot.as_deref()),
+        (Shown::Yes, Err(_)) => {}
+        (Shown::No, _) => {
+            report.findings.iter_mut().flat_map(|of| &mut of.remedies).for_each(|remedy| remedy.predicted = None);
+        }
+    }
+    came.iter().try_for_each(|file| add_what_came(report, file))?;
     unmet.report_unmet(selection, &recording.name())?;
     Ok(Trace::new(name, explained, collector))
 }

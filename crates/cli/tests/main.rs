@@ -16,6 +16,7 @@ mod hostile_names;
 mod hostile_programs;
 mod lab_failures;
 mod mistakes;
+mod predictions;
 mod release;
 mod results;
 mod schema;

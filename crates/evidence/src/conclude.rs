@@ -715,6 +715,7 @@ fn remedy((id, text, risk): (&'static str, String, &'static str)) -> Remedy {
         valid_on: String::new(),
         changes: Vec::new(),
         proved: Vec::new(),
+        predicted: None,
     }
 }
 

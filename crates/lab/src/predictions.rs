@@ -91,7 +91,7 @@ pub fn hold_against<R: Runner, E: Engine>(
     let mut engine = engine_of(&without, snapshot.as_deref());
     let baseline = Baseline::play(&mut engine, &extracted, &report).map_err(failed(&without))?;
     for finding in report.findings.iter().filter(|finding| finding.severity >= Severity::Warning) {
-        let subject = subject_of(finding, &extracted.program);
+        let subject = Subject::of(finding, &extracted.program);
         for remedy in &finding.remedies {
             let offer = Offer {
                 finding: finding.id.clone(),
@@ -168,13 +168,6 @@ fn recorded<E: std::error::Error>(outcome: &Outcome) -> Result<Recorded, Predict
     let extracted = extractor.finish(world, snapshot).map_err(failed(outcome))?;
     let snapshot = explained.driven.snapshot.clone();
     Ok(Recorded { report: explained.report, extracted, snapshot })
-}
-
-/// The victim's threads in the program.
-pub fn subject_of(finding: &Finding, program: &Program) -> Subject {
-    let tids: BTreeSet<u32> = finding.victim.tids.iter().copied().collect();
-    let actors = program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id).collect();
-    Subject { name: finding.victim.comm.clone(), actors }
 }
 
 fn answered(prediction: &Prediction, metric: Metric) -> Option<&MetricAnswer> {

@@ -1,8 +1,8 @@
 //! What a program has is what was recorded.
 
-use unstarve_sim::{Op, Program};
+use unstarve_sim::{Extractor, NoProgram, Op, Program};
 
-use crate::recorded;
+use crate::{recorded, recorded_by};
 
 const RECORDINGS: [&str; 6] = [
     "hog-over-softirq.6.12.fault",
@@ -55,4 +55,16 @@ fn a_program_is_the_same_as_text_and_as_json() {
     for (was, is) in program.actors.iter().zip(&again.actors) {
         assert_eq!((&was.comm, &was.placement, &was.ops), (&is.comm, &is.placement, &is.ops));
     }
+}
+
+#[test]
+fn an_extractor_with_fewer_operations_gives_up_or_has_the_same_program() {
+    let name = "drain-rt.6.12.fault";
+    let whole = recorded(name).extracted.program;
+    for most in [0, 1, 100] {
+        let given_up = recorded_by(Extractor::up_to(most), name);
+        assert_eq!(given_up.err(), Some(NoProgram::TooLong), "{most}");
+    }
+    let enough = recorded_by(Extractor::up_to(1_000_000), name).expect("a program");
+    assert_eq!(enough.extracted.program, whole);
 }

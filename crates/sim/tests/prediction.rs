@@ -1,10 +1,9 @@
 //! How near replays without a change come, and what remedies are predicted to do.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use unstarve_diagnose::report::Severity;
-use unstarve_sim::predict::{Baseline, ChangeReport, Metric, Model, Prediction, Subject};
+use unstarve_diagnose::report::{Outlook, Severity};
+use unstarve_sim::predict::{Baseline, Limit, Metric, Model, Prediction, RemedyPredictor, Subject};
 
 use crate::{Recorded, recorded};
 
@@ -15,9 +14,7 @@ fn line(name: &str) -> String {
     let release = extracted.program.kernel.clone().expect("a kernel");
     let mut model = Model { release, snapshot: driven.snapshot.as_deref().cloned() };
     let baseline = Baseline::play(&mut model, &extracted, &report).expect("it can be played");
-    let tids: BTreeSet<u32> = finding.victim.tids.iter().copied().collect();
-    let actors = extracted.program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id);
-    let subject = Subject { name: finding.victim.comm.clone(), actors: actors.collect() };
+    let subject = Subject::of(finding, &extracted.program);
     let mut text = format!("{name}: {}\n", finding.headline);
     for row in baseline.reproduced(&subject) {
         let Some(metric) = Metric::of_id(&row.metric).filter(|metric| metric.is_wait()) else { continue };
@@ -36,8 +33,8 @@ fn line(name: &str) -> String {
         {
             continue;
         }
-        let of = ChangeReport::of(remedy.id.to_string(), None, Vec::new(), &prediction);
-        let _ = write!(text, "  {}: {}", of.name, of.verdict.word());
+        let of = prediction.report();
+        let _ = write!(text, "  {}: {}", remedy.id, of.verdict.word());
         if let Some((main, metric)) = of.metrics.first().and_then(|main| Some((main, Metric::of_id(&main.metric)?))) {
             let _ = write!(text, ", {} {}", main.metric, metric.shown(main.predicted));
         }
@@ -127,9 +124,7 @@ fn a_program_without_its_settings_is_not_near() {
     let finding = report.findings.first().expect("a finding");
     let release = extracted.program.kernel.clone().expect("a kernel");
     let mut model = Model { release, snapshot: driven.snapshot.as_deref().cloned() };
-    let tids: BTreeSet<u32> = finding.victim.tids.iter().copied().collect();
-    let actors = extracted.program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id);
-    let subject = Subject { name: finding.victim.comm.clone(), actors: actors.collect() };
+    let subject = Subject::of(finding, &extracted.program);
     let is_near = |extracted: &unstarve_sim::Extracted, model: &mut Model| {
         let baseline = Baseline::play(model, extracted, &report).expect("it can be played");
         baseline.reproduced(&subject).iter().any(|row| row.near && row.metric == "longest")
@@ -140,4 +135,26 @@ fn a_program_without_its_settings_is_not_near() {
         actor.placement.cgroup = None;
     }
     assert!(!is_near(&extracted, &mut model));
+}
+
+/// Steps are counted so that a recording has the same answer on every machine; what is refused without a replay costs none.
+#[test]
+fn a_limit_decides_how_many_remedies_are_played() {
+    let Recorded { report, driven, extracted } = recorded("drain-rt.6.12.fault");
+    let predicted = |steps: &[u64]| {
+        let mut report = report.clone();
+        let mut predictor = RemedyPredictor::new(&extracted, driven.snapshot.as_deref()).expect("a kernel");
+        steps.iter().for_each(|steps| predictor.predict(&mut report, Limit { steps: *steps }));
+        let remedies = report.findings.iter().flat_map(|finding| &finding.remedies);
+        remedies.map(|remedy| remedy.predicted.as_ref().map(|of| of.verdict)).collect::<Vec<_>>()
+    };
+    let all = predicted(&[u64::MAX]);
+    assert!(all.iter().flatten().filter(|verdict| **verdict != Outlook::Refused).count() > 1, "{all:?}");
+    let none = predicted(&[0]);
+    assert!(none.iter().flatten().all(|verdict| *verdict == Outlook::Refused), "{none:?}");
+    // The rest is predicted on request, with the same result.
+    assert_eq!(predicted(&[0, 100_000, u64::MAX]), all);
+    let some = predicted(&[100_000]);
+    assert!(some.iter().flatten().count() < all.iter().flatten().count(), "{some:?}");
+    assert!(some.iter().zip(&all).all(|(some, all)| some.is_none() || some == all), "{some:?}");
 }

@@ -6,6 +6,7 @@ use unstarve_model::Nanos;
 
 use crate::bars::chart;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
+use crate::predict::prediction_in_a_sentence;
 use crate::text::{columns, counted, grouped, seconds, tasks, time_of_day, victim};
 
 /// Maximum payers and worst instances shown.
@@ -189,7 +190,9 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: FixRefere
         several if has_helped(several) => "Fixes, those that helped on this kernel first",
         _ => "Fixes, least invasive first",
     };
-    ink.line(&[(PLAIN, "  "), (STRONG, title)]);
+    let harms = |remedy: &Remedy| remedy.predicted.as_ref().is_some_and(|of| of.verdict.harms_somebody());
+    let harmful = if remedies.iter().any(harms) { ", those predicted to harm somebody last" } else { "" };
+    ink.line(&[(PLAIN, "  "), (STRONG, title), (STRONG, if remedies.len() > 1 { harmful } else { "" })]);
     let mut left_out = None;
     for (index, remedy) in remedies.iter().enumerate() {
         ink.paragraph(&format!("  {}. ", index + 1), PLAIN, &remedy.text);
@@ -211,6 +214,10 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: FixRefere
         }
         for proved in remedy.proved.iter().filter(|proved| proved.this_series) {
             ink.paragraph("     lab:   ", FAINT, &proved.to_string());
+        }
+        // Why something is not known is for `unstarve predict`.
+        if let Some(predicted) = remedy.predicted.as_ref().filter(|predicted| predicted.refused.is_empty()) {
+            ink.paragraph("     here:  ", FAINT, &format!("predicted: {}", prediction_in_a_sentence(predicted)));
         }
     }
     if let Some(fix) = left_out {

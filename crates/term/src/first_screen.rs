@@ -14,6 +14,7 @@ use crate::evidence;
 use crate::finding::lost;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::page::{about, selected};
+use crate::predict::remedy_in_a_sentence;
 use crate::text::{columns, counted, cut_at_word, tasks, time_of_day, victim};
 
 /// Lines of the block about the worst finding, with what to type below it: a terminal of 24, without the command typed and the next prompt.
@@ -88,6 +89,7 @@ impl Screen<'_> {
             self.part(1, false, |ink| label(ink, "Lost", &self.incomplete())),
             self.part(0, true, |ink| fix(ink, lead)),
             self.part(3, false, |ink| other_remedies(ink, lead)),
+            self.part(2, false, |ink| predicted(ink, lead)),
             self.part(7, true, |ink| self.not_recorded(ink)),
         ];
         let count = others.len().min(MAX_OTHER_CULPRITS);
@@ -306,6 +308,16 @@ fn other_remedies(ink: &mut Ink, lead: &Finding) {
         let name = if place == 0 { "Also" } else { "" };
         let room = ink.look.width().saturating_sub(LABEL_COLUMNS + 3);
         label(ink, name, &format!("{}  {}", index + 1, cut_at_word(action(remedy), room)));
+    }
+}
+
+/// What the remedy that is shown would do, or else the first of which it is known. A refusal says nothing here.
+fn predicted(ink: &mut Ink, lead: &Finding) {
+    let shown = shown_remedy(lead).map(|(index, _)| index);
+    let all = shown.into_iter().chain(0..lead.remedies.len());
+    let mut known = all.filter_map(|index| Some((index, lead.remedies[index].predicted.as_ref()?)));
+    if let Some(sentence) = known.find_map(|(index, predicted)| remedy_in_a_sentence(index + 1, predicted)) {
+        ink.paragraph("          ", FAINT, &format!("Predicted: {sentence}; `unstarve predict FILE` has the rest."));
     }
 }
 

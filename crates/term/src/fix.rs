@@ -5,7 +5,7 @@ use std::fmt::Write;
 use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_change::{Change, Place, Value};
-use unstarve_diagnose::report::{Finding, FindingId, Remedy, RemedyId, Report};
+use unstarve_diagnose::report::{Finding, FindingId, Predicted, Remedy, RemedyId, Report};
 use unstarve_executor::authority::Author;
 use unstarve_executor::journal::Step;
 use unstarve_executor::manual_changes::named;
@@ -14,6 +14,8 @@ use unstarve_guard::verify::{Fared, Figures, Waits};
 use unstarve_model::{Nanos, Severity, Tid};
 
 use crate::guard::single_waits;
+use crate::measured::{Compared, compared, comparison};
+use crate::predict::prediction_in_a_sentence;
 use crate::{Charset, Look, clean};
 
 /// A plan and its outcome.
@@ -42,8 +44,8 @@ pub struct Page<'a> {
     pub commands: Commands,
     /// Threads whose end is all that prevents the plan.
     pub ended: Option<Ended>,
-    /// What a model of the scheduler says that it would do, as a sentence; `None` if it was not asked.
-    pub predicted: Option<String>,
+    /// What a model of the scheduler says that it would do; `None` if it was not asked.
+    pub predicted: Option<&'a Predicted>,
 }
 
 /// Threads that have ended, so that nothing can be changed now.
@@ -102,6 +104,14 @@ impl Page<'_> {
     fn remedy(&self) -> &Remedy {
         &self.finding().remedies[self.remedy]
     }
+
+    /// What was measured with the changes, beside what was predicted; nothing without both.
+    fn compared(&self) -> Vec<Compared> {
+        match (&self.came, self.predicted) {
+            (Some(Came::Tried { measured, .. }), Some(predicted)) => compared(predicted, &measured[1]),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Formats the page as text.
@@ -138,7 +148,7 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
     for line in plan::obstacles(page.plan) {
         let _ = writeln!(text, "{}", wrap(&format!("cannot be done here: {line}"), "    "));
     }
-    if let Some(predicted) = &page.predicted {
+    if let Some(predicted) = page.predicted.map(prediction_in_a_sentence) {
         let _ = writeln!(text, "{}", wrap(&format!("Predicted: {predicted}"), "  "));
     }
     let _ = writeln!(text, "{}", wrap(&format!("Risk: {}", remedy.risk), "  "));
@@ -258,6 +268,9 @@ fn outcome(text: &mut String, page: &Page<'_>) {
                     let _ = writeln!(text, "  {:<18}{waits}", "");
                 }
             }
+            for line in page.compared().iter().filter_map(comparison) {
+                let _ = writeln!(text, "  {line}");
+            }
             match helped {
                 true => {
                     let _ = writeln!(text, "It helped ({reason}), and is in force. Undo: {}", page.commands.undo);
@@ -339,7 +352,10 @@ pub struct FixReport<'a> {
     ended: Option<EndedLine<'a>>,
     /// What a model of the scheduler says that it would do, as a sentence; absent if it was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    predicted: Option<&'a str>,
+    predicted: Option<String>,
+    /// What was measured with the changes beside what was predicted; absent if not both were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    compared: Vec<Compared>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -484,7 +500,8 @@ pub fn report<'a>(page: &'a Page<'_>) -> FixReport<'a> {
                 Author::Trusted | Author::Anybody => None,
             },
         }),
-        predicted: page.predicted.as_deref(),
+        predicted: page.predicted.map(prediction_in_a_sentence),
+        compared: page.compared(),
         commands: CommandLines { apply: &page.commands.apply, undo: &page.commands.undo },
         plan: page.plan.iter().map(plan_line).collect(),
         lasting: &page.lasting,

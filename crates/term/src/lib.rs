@@ -22,6 +22,7 @@ mod knobs;
 pub mod lab;
 mod latency;
 mod look;
+mod measured;
 mod page;
 mod predict;
 mod summary;

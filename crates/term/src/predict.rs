@@ -1,7 +1,8 @@
 //! The terminal page of `unstarve predict`.
 
+use unstarve_diagnose::report::{Outlook, Predicted, PredictedMetric, PredictedOther};
 use unstarve_model::Nanos;
-use unstarve_sim::predict::{ChangeReport, Metric, MetricReport, OtherReport, Predictions, Verdict};
+use unstarve_sim::predict::{ChangeReport, Metric, Predictions};
 
 use crate::Look;
 use crate::ink::{CULPRIT, FAINT, Ink, PLAIN, STRONG};
@@ -27,7 +28,8 @@ pub fn predictions_page(predictions: &Predictions, look: Look) -> String {
         }
     }
     let all = || predictions.subjects.iter().flat_map(|subject| &subject.changes);
-    if all().next().is_some() && all().all(|change| !change.refused.is_empty()) {
+    // Only remedies have a number that `fix` takes.
+    if all().any(|change| change.remedy.is_some()) && all().all(|change| !change.predicted.refused.is_empty()) {
         ink.blank();
         ink.paragraph("", PLAIN, "None is predicted. To try one on its host: sudo unstarve fix FILE --remedy N --apply --verify 10s (taken back unless it helped)");
     }
@@ -41,7 +43,7 @@ pub fn predictions_page(predictions: &Predictions, look: Look) -> String {
 }
 
 /// What a change would do, in one sentence.
-pub fn prediction_in_a_sentence(change: &ChangeReport) -> String {
+pub fn prediction_in_a_sentence(change: &Predicted) -> String {
     if let Some(why) = change.refused.first() {
         return format!("not known: {why}");
     }
@@ -52,41 +54,63 @@ pub fn prediction_in_a_sentence(change: &ChangeReport) -> String {
     }
 }
 
+/// `remedy 2 takes the longest wait from 124 ms to 0.9 ms (0.4 to 2 ms) and starves nobody`; `None` where nothing is predicted.
+pub(crate) fn remedy_in_a_sentence(number: usize, predicted: &Predicted) -> Option<String> {
+    // Screens name the longest wait.
+    let longest = predicted.metrics.iter().find(|of| of.metric == Metric::Longest.id());
+    let of = longest.or(predicted.metrics.first())?;
+    let metric = Metric::of_id(&of.metric)?;
+    let [recorded, middle, low, high] = [of.recorded, of.predicted, of.low, of.high].map(|value| metric.shown(value));
+    let name = metric.word();
+    let does = match predicted.verdict {
+        Outlook::NoDifference | Outlook::StarvesOthers => {
+            format!("makes no clear difference to the {name}: {recorded} to {middle} ({low} to {high})")
+        }
+        _ => format!("takes the {name} from {recorded} to {middle} ({low} to {high})"),
+    };
+    let others = match predicted.newly_starved.as_slice() {
+        [] => "starves nobody".to_owned(),
+        starved => format!("starves {}", starved.join(", ")),
+    };
+    Some(format!("remedy {number} {does} and {others}"))
+}
+
 fn of_change(ink: &mut Ink, change: &ChangeReport) {
     let number = change.remedy.map(|number| format!("{number} ")).unwrap_or_default();
-    let style = match change.verdict {
-        Verdict::Harms | Verdict::HelpsAndStarves | Verdict::StarvesOthers => CULPRIT,
-        Verdict::Refused => FAINT,
-        Verdict::Helps | Verdict::NoDifference => STRONG,
+    let predicted = &change.predicted;
+    let style = match predicted.verdict {
+        Outlook::Harms | Outlook::HelpsAndStarves | Outlook::StarvesOthers => CULPRIT,
+        Outlook::Refused => FAINT,
+        Outlook::Helps | Outlook::NoDifference => STRONG,
     };
     ink.line(&[
         (PLAIN, "  "),
         (STRONG, &format!("{number}{}", change.name)),
         (PLAIN, "  "),
-        (style, change.verdict.word()),
+        (style, predicted.verdict.word()),
     ]);
-    for metric in change.metrics.iter().take(METRICS) {
+    for metric in predicted.metrics.iter().take(METRICS) {
         ink.paragraph("      ", PLAIN, &of_metric(metric));
     }
-    for who in &change.newly_starved {
+    for who in &predicted.newly_starved {
         ink.paragraph("      ", CULPRIT, &format!("starves {who}"));
     }
-    for other in change.others.iter().take(OTHERS) {
+    for other in predicted.others.iter().take(OTHERS) {
         ink.paragraph("      ", PLAIN, &of_other(other));
     }
-    for why in change.refused.iter().take(1) {
+    for why in predicted.refused.iter().take(1) {
         ink.paragraph("      ", FAINT, why);
     }
 }
 
-fn of_metric(of: &MetricReport) -> String {
+fn of_metric(of: &PredictedMetric) -> String {
     let Some(metric) = Metric::of_id(&of.metric) else { return String::new() };
     let shown = |value: f64| metric.shown(value);
     let (word, recorded, predicted) = (metric.word(), shown(of.recorded), shown(of.predicted));
     format!("{word}: {recorded} -> {predicted} ({} to {})", shown(of.low), shown(of.high))
 }
 
-fn of_other(of: &OtherReport) -> String {
+fn of_other(of: &PredictedOther) -> String {
     let name = if of.threads > 1 { format!("{} ({} threads)", of.comm, of.threads) } else { of.comm.clone() };
     let (before, after) = (Nanos(of.waited_before_ns), Nanos(of.waited_after_ns));
     let word = if after > before { "waits longer" } else { "waits less" };

@@ -6,8 +6,8 @@ use insta::assert_snapshot;
 use unicode_width::UnicodeWidthStr;
 use unstarve_diagnose::proofs::{Answer, Proved};
 use unstarve_diagnose::report::{
-    Culprit, Finding, Instance, PricePaid, Remedy, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, Victim,
-    VictimKind, Waits, Work, WorstWait,
+    Culprit, Finding, Instance, Outlook, Predicted, PredictedMetric, PricePaid, Remedy, Report, SCHEMA, Scope,
+    Severity, TraceSummary, Verdict, Victim, VictimKind, Waits, Work, WorstWait,
 };
 use unstarve_diagnose::{FindingKind, Options, RemedyKind, explain};
 use unstarve_model::{Loss, LossKind, Policy};
@@ -130,6 +130,22 @@ fn rt_starvation() -> Finding {
                 seeds: 3,
                 note: String::new(),
             }],
+            predicted: Some(Predicted {
+                verdict: Outlook::HelpsAndStarves,
+                metrics: vec![PredictedMetric {
+                    metric: "longest".to_owned(),
+                    name: "longest wait".to_owned(),
+                    unit: "ns".to_owned(),
+                    recorded: 94_800_000.0,
+                    predicted: 0.0,
+                    low: 0.0,
+                    high: 1_000_000.0,
+                    came: None,
+                }],
+                others: vec![],
+                newly_starved: vec!["a\u{1b}[31m (rt-starvation, by ksoftirqd/1)".to_owned()],
+                refused: vec![],
+            }),
         }],
         actors: vec![],
     }

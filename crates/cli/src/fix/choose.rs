@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
 use unstarve_diagnose::RemedyKind;
-use unstarve_diagnose::report::{Finding, Remedy, RemedyId, Report};
+use unstarve_diagnose::report::{Finding, Predicted, Remedy, RemedyId, Report};
 use unstarve_executor::authority::Named;
 use unstarve_executor::plan::{Answer, Ids, Look, Planned, answer, draft, obstacles, permit};
 use unstarve_term::clean;
@@ -23,7 +23,7 @@ pub struct Choice<'a> {
     /// What it changes here, as far as the origin and the command line permit it.
     pub plan: Vec<Planned<'a>>,
     /// What a model says that it would do, if it was asked.
-    pub predicted: Option<String>,
+    pub predicted: Option<Predicted>,
 }
 
 /// Maximum skipped remedies listed.

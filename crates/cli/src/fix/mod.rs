@@ -20,7 +20,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_change::Form;
-use unstarve_diagnose::{Explained, Options, explain_beside};
+use unstarve_diagnose::{Explained, Options};
 use unstarve_executor::authority::{Named, Thing};
 use unstarve_executor::host::ThisHost;
 use unstarve_executor::plan::{self, Answer};
@@ -28,11 +28,11 @@ use unstarve_executor::state;
 use unstarve_model::EventSource;
 use unstarve_term::fix::{self as page, Page};
 
-use unstarve_sim::Extractor;
+use unstarve_sim::Extracted;
 
 use crate::input::{Recording, no_recording};
 use crate::output::{self, Color, Out};
-use crate::predict;
+use crate::predict::{self, NoSink};
 use crate::progress::Progress;
 use crate::suggested::{FINDING_IDS, REMEDY_IDS};
 use choose::Choice;
@@ -179,8 +179,7 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     let Some(file) = &args.file else { return Err(no_recording("fix")) };
     let recording = Recording::new(file.clone())?;
     let (source, written) = recording.open_with_author()?;
-    let mut extractor = Extractor::default();
-    let explained = explain(&recording, source, &mut extractor)?;
+    let (explained, extracted) = explain(&recording, source)?;
     if explained.report.findings.is_empty() {
         output::will_end_with(NOT_DONE);
         Out::new().text(&match args.json {
@@ -196,13 +195,10 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
         _ => true,
     };
     let mut chosen = choose::choose(&explained.report, &ThisHost, &origin, args, &keeps)?;
-    if args.form.is_none() {
-        chosen.predicted = predict::of_remedy(
-            extractor,
-            &explained,
-            chosen.finding(&explained.report),
-            chosen.remedy(&explained.report),
-        );
+    if let (None, Some(extracted)) = (&args.form, &extracted) {
+        let report = &explained.report;
+        chosen.predicted =
+            predict::of_remedy(report, extracted, snapshot, chosen.finding(report), chosen.remedy(report));
     }
     if args.form.is_some() && !is_printable(args, &chosen, &origin) {
         return Ok(ExitCode::from(NOT_DONE));
@@ -224,10 +220,13 @@ fn is_printable(args: &LowArgs, chosen: &Choice<'_>, origin: &origin::Origin) ->
     refusals.is_empty()
 }
 
-fn explain(recording: &Recording, source: Box<dyn EventSource>, extractor: &mut Extractor) -> Result<Explained> {
+fn explain(recording: &Recording, source: Box<dyn EventSource>) -> Result<(Explained, Option<Extracted>)> {
     let mut progress = Progress::new();
-    explain_beside(source, &Options::default(), extractor, |events| progress.events(events))
-        .with_context(|| recording.name())
+    let tell = |events| progress.events(events);
+    let (explained, extracted) =
+        predict::explain_and_predict(source, &Options::default(), &mut NoSink, predict::IN_PLAN, tell)
+            .with_context(|| recording.name())?;
+    Ok((explained, extracted.ok()))
 }
 
 /// Prints the plan alone.
@@ -268,7 +267,7 @@ fn page_of<'a>(
         came: None,
         commands: commands::of(args, chosen),
         ended: ended::of(args, explained, chosen, origin),
-        predicted: chosen.predicted.clone(),
+        predicted: chosen.predicted.as_ref(),
     }
 }
 
@@ -283,6 +282,7 @@ mod tests {
     use schemars::generate::SchemaSettings;
     use serde_json::Value as Json;
     use unstarve_change::{Change, Place, TaskKey, Value};
+    use unstarve_diagnose::report::{Outlook, Predicted, PredictedMetric};
     use unstarve_executor::act::Undone;
     use unstarve_executor::journal::Step;
     use unstarve_executor::manual_changes::Batch;
@@ -329,6 +329,22 @@ mod tests {
             measured: Box::new([fared.clone(), fared.clone(), fared]),
             figures: Some(Figures { per_second_ns: Some([1, 2]), average_ns: None, waited_ns: [1, 2] }),
         };
+        let predicted = Predicted {
+            verdict: Outlook::Helps,
+            metrics: vec![PredictedMetric {
+                metric: "longest".to_owned(),
+                name: "longest wait".to_owned(),
+                unit: "ns".to_owned(),
+                recorded: 9.0,
+                predicted: 3.0,
+                low: 2.0,
+                high: 4.0,
+                came: None,
+            }],
+            others: Vec::new(),
+            newly_starved: Vec::new(),
+            refused: Vec::new(),
+        };
         for came in [tried, Came::Applied, Came::NothingDone] {
             let page = Page {
                 file: "x.dat".to_owned(),
@@ -343,9 +359,14 @@ mod tests {
                 came: Some(came),
                 commands: Commands { apply: "a".to_owned(), undo: "sudo u".to_owned() },
                 ended: Some(Ended { names: vec!["db".to_owned()], next_time: Some("unstarve fix".to_owned()) }),
-                predicted: Some("p".to_owned()),
+                predicted: Some(&predicted),
             };
-            is_described(&output::sorted_json(&page::report(&page)).expect("JSON"));
+            let is_tried = matches!(page.came, Some(Came::Tried { .. }));
+            let json = output::sorted_json(&page::report(&page)).expect("JSON");
+            is_described(&json);
+            assert_eq!(json.contains("\"place\": \"within\""), is_tried, "{json}");
+            let line = "longest wait: predicted 3 ns (2 ns to 4 ns), measured 3 ns: within";
+            assert_eq!(page::text(&page, output::look(Color::Never)).contains(line), is_tried);
         }
     }
 }

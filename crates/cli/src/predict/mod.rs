@@ -1,26 +1,32 @@
 //! `unstarve predict`: what a change, or another kernel, would do to everybody.
 
+mod came;
 mod change;
+mod explained;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use unstarve_change::Change;
-use unstarve_diagnose::report::{Finding, Remedy, Report, Severity};
-use unstarve_diagnose::{Explained, Options, Proofs, explain_beside};
+use unstarve_diagnose::report::{Finding, Report, Severity};
+use unstarve_diagnose::{Explained, Options};
 use unstarve_facts::Snapshot;
-use unstarve_lab::predictions::subject_of;
 use unstarve_lab::replay::LabEngine;
-use unstarve_sim::predict::{Baseline, ChangeReport, Engine, Model, Predictions, SubjectReport};
-use unstarve_sim::{Extracted, Extractor, Program};
+use unstarve_model::clean;
+use unstarve_sim::predict::{Baseline, ChangeReport, Engine, Model, Predictions, Subject, SubjectReport};
+use unstarve_sim::{Actor, ActorId, Extracted, MAX_OPERATIONS, Program};
+use unstarve_timeline::TaskPattern;
 
 use crate::input::{self, Recording};
 use crate::lab::experiment::usual_runner;
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
 use crate::suggested::{FINDING_IDS, find};
+pub use came::add_what_came;
+pub use explained::{IN_EXPLAIN, IN_PAGE, IN_PLAN, NoSink, explain_and_predict, of_remedy, predict_for_page};
 
 /// Predict what each remedy, or a change, would do to everybody in a recording
 ///
@@ -32,6 +38,7 @@ Examples:
   unstarve predict unstarve.dat
   unstarve predict unstarve.dat --change 'weight:/kubepods=100'
   unstarve predict unstarve.dat --change 'nice:kworker/*=-11' --json
+  unstarve predict unstarve.dat --change 'cpus:backup=1' --victim nginx
 
 A change is nice:TASK=N, policy:TASK=POLICY, cpus:TASK=LIST, weight:/GROUP=N,
 max:/GROUP=QUOTA/PERIOD (in us), sysctl.NAME=VALUE, debugfs.PATH=VALUE or
@@ -48,6 +55,10 @@ pub struct LowArgs {
     /// Only the victim of this finding: its number (1 is the worst), or its id
     #[arg(long, value_name = "N|ID", value_parser = FINDING_IDS, hide_possible_values = true)]
     finding: Option<String>,
+    /// Only the threads with this id or name, whether they are starved or not [default with --change or --kernel, where nobody is
+    /// starved: the thread that waited longest]
+    #[arg(long, value_name = "TASK", conflicts_with = "finding")]
+    victim: Option<String>,
     /// What this kernel, such as 6.12, would do instead of the recorded one: the direction, and bounds
     #[arg(long, value_name = "VERSION")]
     kernel: Option<String>,
@@ -71,30 +82,31 @@ pub fn run(args: LowArgs, color: Color) -> Result<ExitCode> {
     } else {
         unstarve_term::predictions_page(&predictions, output::look(color))
     };
-    let is_answered =
-        predictions.subjects.iter().flat_map(|subject| &subject.changes).any(|change| change.refused.is_empty());
+    let is_answered = predictions
+        .subjects
+        .iter()
+        .flat_map(|subject| &subject.changes)
+        .any(|change| change.predicted.refused.is_empty());
     let code = if is_answered { 0 } else { 2 };
     output::will_end_with(code);
     Out::new().text(&text)?;
     Ok(ExitCode::from(code))
 }
 
-/// Explains a recording and takes its program out of it, in one pass.
+/// Explains a recording as `explain` does, and takes its program out of it, in one pass.
 pub fn explain_and_extract(recording: &Recording) -> Result<(Explained, Extracted)> {
-    let mut extractor = Extractor::default();
     let mut progress = Progress::new();
-    let options = Options { proofs: Proofs::PutAside, ..Options::default() };
-    let explained = explain_beside(recording.open()?, &options, &mut extractor, |events| progress.events(events))
-        .with_context(|| recording.name())?;
+    let tell = |events| progress.events(events);
+    let (explained, extracted) =
+        explain_and_predict(recording.open()?, &Options::default(), &mut NoSink, MAX_OPERATIONS, tell)
+            .with_context(|| recording.name())?;
     drop(progress);
-    let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
-    let extracted = extractor.finish(world, snapshot).with_context(|| recording.name())?;
-    Ok((explained, extracted))
+    Ok((explained, extracted.with_context(|| recording.name())?))
 }
 
 fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Option<&Snapshot>) -> Result<Predictions> {
     let program = &extracted.program;
-    let findings = findings(args, report)?;
+    let victims = victims(args, report, program)?;
     let recorded_kernel = program.kernel.clone();
     let Some(release) = recorded_kernel.clone() else {
         bail!(
@@ -106,11 +118,11 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Opt
         (Some(kernel), _) => {
             let mut runner = usual_runner()?;
             let mut engine = LabEngine { runner: &mut runner, kernel: kernel.clone(), replicas: GUEST_REPLICAS };
-            ("lab", GUEST_REPLICAS, subjects(args, (report, &findings), extracted, &mut engine, None)?)
+            ("lab", GUEST_REPLICAS, subjects(args, (report, &victims), extracted, &mut engine, None)?)
         }
         (None, other) => {
             let (mut engine, mut other) = (model(&release), other.as_deref().map(model));
-            ("model", engine.replicas(), subjects(args, (report, &findings), extracted, &mut engine, other.as_mut())?)
+            ("model", engine.replicas(), subjects(args, (report, &victims), extracted, &mut engine, other.as_mut())?)
         }
     };
     let (inferred, losses) = Predictions::about(&extracted.extraction);
@@ -129,10 +141,18 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Opt
 /// How often guests play a program: more takes minutes.
 const GUEST_REPLICAS: u32 = 2;
 
-/// What each change would do to the victim of each finding. `other`: the engine of another kernel, if one is asked for.
+/// Whose waits are asked for.
+struct Victim<'r> {
+    subject: Subject,
+    /// The finding that it is the victim of.
+    finding: Option<&'r Finding>,
+    headline: String,
+}
+
+/// What each change would do to each victim. `other`: the engine of another kernel, if one is asked for.
 fn subjects<E: Engine>(
     args: &LowArgs,
-    (report, findings): (&Report, &[&Finding]),
+    (report, victims): (&Report, &[Victim<'_>]),
     extracted: &Extracted,
     engine: &mut E,
     mut other: Option<&mut E>,
@@ -140,40 +160,83 @@ fn subjects<E: Engine>(
     let program = &extracted.program;
     let baseline = Baseline::play(engine, extracted, report)?;
     let mut subjects = Vec::new();
-    for finding in findings {
-        let subject = subject_of(finding, program);
+    for Victim { subject, finding, headline } in victims {
         let mut changes = Vec::new();
-        for Asked { name, remedy, changes: made } in asked(args, finding, program)? {
+        for Asked { name, remedy, changes: made } in asked(args, *finding, program)? {
             let prediction = match &mut other {
-                Some(other) => baseline.predict_on(*other, &subject, &made)?,
-                None => baseline.predict(engine, &subject, &made)?,
+                Some(other) => baseline.predict_on(*other, subject, &made)?,
+                None => baseline.predict(engine, subject, &made)?,
             };
             changes.push(ChangeReport::of(name, remedy, made, &prediction));
         }
         changes.sort_by_key(ChangeReport::rank);
         subjects.push(SubjectReport {
-            finding: finding.id.to_string(),
-            headline: finding.headline.clone(),
-            reproduced: baseline.reproduced(&subject),
-            victim: subject.name,
+            finding: finding.map(|finding| finding.id.to_string()),
+            headline: headline.clone(),
+            reproduced: baseline.reproduced(subject),
+            victim: subject.name.clone(),
             changes,
         });
     }
     Ok(subjects)
 }
 
-/// The findings whose victims are asked for.
-fn findings<'r>(args: &LowArgs, report: &'r Report) -> Result<Vec<&'r Finding>> {
+/// The victims of the findings that are asked for; the threads that are named; or, for a change where nobody is starved, the thread
+/// that waited longest.
+fn victims<'r>(args: &LowArgs, report: &'r Report, program: &Program) -> Result<Vec<Victim<'r>>> {
+    let is_of_change = !args.change.is_empty() || args.kernel.is_some();
+    if let Some(named_task) = &args.victim {
+        if !is_of_change {
+            bail!("--victim needs --change or --kernel: remedies are those of findings");
+        }
+        let pattern: TaskPattern = named_task.parse().context("--victim")?;
+        let actors = actors(program, |actor| pattern.matches(&actor.comm.as_str().into(), actor.tid));
+        return Ok(vec![
+            named(report, program, actors)
+                .with_context(|| format!("no thread that ran or waited in the recording is `{}`", clean(named_task)))?,
+        ]);
+    }
+    let of_finding = |finding: &'r Finding| Victim {
+        subject: Subject::of(finding, program),
+        finding: Some(finding),
+        headline: finding.headline.clone(),
+    };
     if let Some(asked) = &args.finding {
         let ids: Vec<&str> = report.findings.iter().map(|finding| finding.id.as_str()).collect();
-        return Ok(vec![&report.findings[find(asked, &ids, "finding", "this recording")?]]);
+        return Ok(vec![of_finding(&report.findings[find(asked, &ids, "finding", "this recording")?])]);
     }
-    let worth = |finding: &&Finding| finding.severity >= Severity::Warning;
-    let found: Vec<&Finding> = report.findings.iter().filter(worth).collect();
-    if found.is_empty() {
-        bail!("nobody is starved in this recording, so there is nothing to predict; name a finding with --finding");
+    let starved = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
+    let found: Vec<Victim<'r>> = starved.map(of_finding).collect();
+    if !found.is_empty() {
+        return Ok(found);
     }
-    Ok(found)
+    if !is_of_change {
+        bail!("nobody is starved in this recording, so there are no remedies to predict; name a change with --change");
+    }
+    // Not all that waited are played: the recorder is not.
+    let waited = report.worst_waits.iter().map(|wait| actors(program, |actor| actor.tid.0 == wait.tid));
+    let longest = waited.into_iter().find_map(|actors| named(report, program, actors));
+    Ok(vec![longest.context("no thread waited in this recording; name one with --victim")?])
+}
+
+fn actors(program: &Program, is_meant: impl Fn(&Actor) -> bool) -> BTreeSet<ActorId> {
+    program.actors().filter(|(_, actor)| is_meant(actor)).map(|(id, _)| id).collect()
+}
+
+/// Threads that no finding names; `None` where there is none.
+fn named<'r>(report: &Report, program: &Program, actors: BTreeSet<ActorId>) -> Option<Victim<'r>> {
+    let first = program.actor(*actors.first()?);
+    let name = match actors.len() {
+        1 => first.comm.clone(),
+        threads => format!("{} and {} more threads", first.comm, threads - 1),
+    };
+    let is_one = |tid: u32| actors.iter().any(|id| program.actor(*id).tid.0 == tid);
+    let longest = report.worst_waits.iter().find(|wait| is_one(wait.tid)).map(|wait| wait.length());
+    let headline = match longest {
+        Some(longest) => format!("{name} (longest wait {longest})"),
+        None => name.clone(),
+    };
+    Some(Victim { subject: Subject { name, actors }, finding: None, headline })
 }
 
 /// What is asked about: changes that are made together.
@@ -184,7 +247,7 @@ struct Asked {
     changes: Vec<Change>,
 }
 
-fn asked(args: &LowArgs, finding: &Finding, program: &Program) -> Result<Vec<Asked>> {
+fn asked(args: &LowArgs, finding: Option<&Finding>, program: &Program) -> Result<Vec<Asked>> {
     if !args.change.is_empty() {
         let mut made = Vec::new();
         for text in &args.change {
@@ -195,34 +258,11 @@ fn asked(args: &LowArgs, finding: &Finding, program: &Program) -> Result<Vec<Ask
     if let Some(kernel) = &args.kernel {
         return Ok(vec![Asked { name: format!("Linux {kernel}"), remedy: None, changes: Vec::new() }]);
     }
-    let remedies = (1..).zip(&finding.remedies);
+    let remedies = (1..).zip(finding.map(|finding| finding.remedies.as_slice()).unwrap_or_default());
     let asked = remedies.map(|(number, remedy)| Asked {
         name: remedy.id.to_string(),
         remedy: Some(number),
         changes: remedy.changes.clone(),
     });
     Ok(asked.collect())
-}
-
-/// With more operations a program is not played for a sentence.
-const MOST_FOR_A_SENTENCE: usize = 100_000;
-/// Nor with more ticks of all CPUs: each replica has them.
-const MOST_TICKS_FOR_A_SENTENCE: u64 = 100_000;
-const TICK_NS: u64 = 4_000_000;
-
-/// What a model says that a remedy would do, as a sentence; `None` where a recording gives no program.
-pub fn of_remedy(extractor: Extractor, explained: &Explained, finding: &Finding, remedy: &Remedy) -> Option<String> {
-    let (world, snapshot) = (explained.driven.timeline.world(), explained.driven.snapshot.as_deref());
-    let extracted = extractor.finish(world, snapshot).ok()?;
-    let program = &extracted.program;
-    let ticks = program.length.0 / TICK_NS * program.cpus.len() as u64;
-    if program.operations() > MOST_FOR_A_SENTENCE || ticks > MOST_TICKS_FOR_A_SENTENCE {
-        return None;
-    }
-    let mut engine = Model { release: extracted.program.kernel.clone()?, snapshot: snapshot.cloned() };
-    let baseline = Baseline::play(&mut engine, &extracted, &explained.report).ok()?;
-    let subject = subject_of(finding, &extracted.program);
-    let prediction = baseline.predict(&mut engine, &subject, &remedy.changes).ok()?;
-    let report = ChangeReport::of(remedy.id.to_string(), None, Vec::new(), &prediction);
-    Some(unstarve_term::prediction_in_a_sentence(&report))
 }

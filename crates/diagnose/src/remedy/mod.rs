@@ -268,7 +268,7 @@ impl Draft {
         let Draft { id, text, changes, risk, valid_on } = self;
         let Commands { apply, undo } = unstarve_change::commands(&changes).unwrap_or_default();
         let (id, risk) = (RemedyId::from(id), risk.into());
-        Remedy { id, text, apply, undo, risk, valid_on, changes, proved: Vec::new() }
+        Remedy { id, text, apply, undo, risk, valid_on, changes, proved: Vec::new(), predicted: None }
     }
 }
 

@@ -4,6 +4,7 @@ mod evidence;
 mod fix;
 mod ids;
 mod losses;
+mod predicted;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ pub use evidence::{Evidence, EvidenceSource, NextStep, OtherHost};
 pub use fix::{Boot, Fix};
 pub use ids::{FindingId, RemedyId};
 pub use losses::{Missing, in_words};
+pub use predicted::{Outlook, Predicted, PredictedMetric, PredictedOther};
 pub use unstarve_sched::VictimKind;
 pub use verdict::{Scope, Verdict, low_confidence, verdict};
 pub(crate) use verdict::{UNSURE, worst_at};
@@ -471,4 +473,8 @@ pub struct Remedy {
     /// What it was proved to do on real kernels of this series, or where nothing was, of others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proved: Vec<crate::proofs::Proved>,
+    /// What it would do to everybody in this recording, by a replay; absent where that was not asked, or takes too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(optional))]
+    pub predicted: Option<Predicted>,
 }

@@ -43,6 +43,8 @@ pub const MAX_OPERATIONS: usize = 4_000_000;
 /// Collects what each thread of a recording did; the second sink of a pass.
 #[derive(Debug, Default)]
 pub struct Extractor {
+    /// Of how many operations it keeps fewer than [`MAX_OPERATIONS`].
+    fewer: usize,
     threads: Vec<Thread>,
     /// The thread behind each key of the timeline.
     by_key: HashMap<TaskKey, ThreadId>,
@@ -119,8 +121,17 @@ pub enum NoProgram {
 }
 
 impl Extractor {
-    /// The thread behind a key; a new one if the key belongs to another task than before.
+    /// One that gives up, and frees what it kept, at more operations than `most`: a longer recording costs no more.
+    pub fn up_to(most: usize) -> Extractor {
+        Extractor { fewer: MAX_OPERATIONS.saturating_sub(most), ..Extractor::default() }
+    }
+
+    /// The thread behind a key; a new one if the key belongs to another task than before. None once there is too much for a program.
     fn thread(&mut self, world: &World, key: TaskKey) -> Option<ThreadId> {
+        if self.losses.is_too_long {
+            (self.threads, self.by_key, self.tokens) = Default::default();
+            return None;
+        }
         let task = world.tasks.get(key);
         if task.tid.is_idle() {
             return None;
@@ -137,7 +148,7 @@ impl Extractor {
     }
 
     fn add(&mut self, id: ThreadId, at: Time, op: RawOp) {
-        if self.operations < MAX_OPERATIONS {
+        if self.operations + self.fewer < MAX_OPERATIONS {
             self.operations += 1;
             self.threads[id.index()].ops.push((at, op));
         } else {
@@ -454,6 +465,9 @@ impl Sink for Extractor {
     }
 
     fn step(&mut self, world: &World, step: &Step) {
+        if self.losses.is_too_long {
+            return;
+        }
         let by = step.by.and_then(|key| self.thread(world, key));
         self.note_step(world, step, by);
         let deed = match (step.kind, by) {

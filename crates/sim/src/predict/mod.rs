@@ -8,13 +8,14 @@ mod everybody;
 mod metric;
 mod model;
 mod refusal;
+mod remedies;
 mod report;
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use unstarve_change::Change;
-use unstarve_diagnose::report::Report;
+use unstarve_diagnose::report::{Finding, Report};
 use unstarve_model::{Nanos, Tid};
 
 pub use everybody::{Affected, FELT_FACTOR, Starved};
@@ -22,10 +23,8 @@ pub use metric::{Metric, MetricAnswer};
 pub use model::{Model, ModelError};
 pub use refusal::Refusal;
 pub(crate) use refusal::growth;
-pub use report::{
-    ChangeReport, InferredReport, LossReport, MetricReport, OtherReport, Predictions, ReproducedReport, SubjectReport,
-    Verdict,
-};
+pub use remedies::{Limit, RemedyPredictor};
+pub use report::{ChangeReport, InferredReport, LossReport, Predictions, ReproducedReport, SubjectReport};
 
 use crate::engine::SchedulerModel;
 use crate::extract::Extracted;
@@ -76,6 +75,13 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// A finding's victim.
+    pub fn of(finding: &Finding, program: &Program) -> Subject {
+        let tids: BTreeSet<u32> = finding.victim.tids.iter().copied().collect();
+        let actors = program.actors().filter(|(_, actor)| tids.contains(&actor.tid.0)).map(|(id, _)| id).collect();
+        Subject { name: finding.victim.comm.clone(), actors }
+    }
+
     /// The same threads in a part of the recording: actors have other ids there.
     fn in_part(&self, whole: &Extracted, part: &Extracted) -> Subject {
         let tids: BTreeSet<Tid> = self.actors.iter().map(|id| whole.program.actor(*id).tid).collect();
@@ -147,6 +153,15 @@ impl<'a> Baseline<'a> {
             .collect::<Result<_, _>>()?;
         let starved = report.findings.iter().map(|finding| finding.victim.comm.clone()).collect();
         Ok(Baseline { extracted, replays, of_first_half, starved })
+    }
+
+    /// The refusal of these changes where nothing needs to be played to know it.
+    pub fn refused_unplayed(extracted: &Extracted, subject: &Subject, changes: &[Change]) -> Option<Prediction> {
+        let refusals = match extracted.program.with(changes) {
+            Ok(changed) => refusal::before(extracted, subject, &changed),
+            Err(why) => vec![Refusal::CannotPlay { why: why.to_string() }],
+        };
+        (!refusals.is_empty()).then_some(Prediction::Refused(refusals))
     }
 
     /// What the unchanged replays gave.

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_change::Change;
+use unstarve_diagnose::report::{Outlook, Predicted, PredictedMetric, PredictedOther};
 
 use super::{Affected, Answer, MetricAnswer, Prediction, Refusal, Starved};
 use crate::extract::{Evidence, Extraction};
@@ -31,9 +32,10 @@ pub struct Predictions {
 /// Whose waits are predicted.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SubjectReport {
-    /// The finding that it is the victim of.
-    pub finding: String,
-    /// That finding's headline.
+    /// The finding that it is the victim of; absent for threads that were named, or waited longest where nobody is starved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finding: Option<String>,
+    /// That finding's headline, or who it is.
     pub headline: String,
     /// Its name.
     pub victim: String,
@@ -72,72 +74,9 @@ pub struct ChangeReport {
     pub remedy: Option<u32>,
     /// What is changed.
     pub changes: Vec<Change>,
-    /// In one word.
-    pub verdict: Verdict,
-    /// To the victim, the most telling metric first; empty if refused.
-    pub metrics: Vec<MetricReport>,
-    /// To others.
-    pub others: Vec<OtherReport>,
-    /// Who would become starved, and is not now.
-    pub newly_starved: Vec<String>,
-    /// Why nothing is predicted, as sentences.
-    pub refused: Vec<String>,
-}
-
-/// What a change would do, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// It helps the victim, and starves nobody else.
-    Helps,
-    /// It helps the victim, and starves somebody else.
-    HelpsAndStarves,
-    /// The interval has the recorded value in it.
-    NoDifference,
-    /// The same, and it starves somebody else.
-    StarvesOthers,
-    /// It makes the victim wait longer.
-    Harms,
-    /// It is not known.
-    Refused,
-}
-
-/// A metric of the victim, before and after.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct MetricReport {
-    /// `wait-per-item`, `wait-per-cpu`, `longest`, `p99`, `cpu-per-item`, `switches-per-item`.
-    pub metric: String,
-    /// `ns`, or `1` for a number of times.
-    pub unit: String,
-    /// As recorded.
-    pub recorded: f64,
-    /// As predicted.
-    pub predicted: f64,
-    /// It is hardly less,
-    pub low: f64,
-    /// nor more.
-    pub high: f64,
-}
-
-/// Somebody else whose waits change.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct OtherReport {
-    /// The name of its threads.
-    pub comm: String,
-    /// How many threads.
-    pub threads: u32,
-    /// Their waits before, summed.
-    pub waited_before_ns: u64,
-    /// After.
-    pub waited_after_ns: u64,
-    /// Their longest wait before.
-    pub longest_before_ns: u64,
-    /// After.
-    pub longest_after_ns: u64,
-    /// Their CPU time before.
-    pub ran_before_ns: u64,
-    /// After.
-    pub ran_after_ns: u64,
+    /// What it would do.
+    #[serde(flatten)]
+    pub predicted: Predicted,
 }
 
 /// Something that was inferred of the recording.
@@ -180,87 +119,75 @@ impl Predictions {
 impl ChangeReport {
     /// Of a prediction.
     pub fn of(name: String, remedy: Option<u32>, changes: Vec<Change>, prediction: &Prediction) -> ChangeReport {
-        let plain = ChangeReport {
-            name,
-            remedy,
-            changes,
-            verdict: Verdict::of(prediction),
-            metrics: Vec::new(),
-            others: Vec::new(),
-            newly_starved: Vec::new(),
-            refused: Vec::new(),
-        };
-        match prediction {
-            Prediction::Answered(answer) => ChangeReport {
-                metrics: answer.metrics.iter().map(MetricReport::of).collect(),
-                others: answer.others.iter().map(OtherReport::of).collect(),
-                newly_starved: answer.newly_starved.iter().map(Starved::to_string).collect(),
-                ..plain
-            },
-            Prediction::Refused(refusals) => {
-                ChangeReport { refused: refusals.iter().map(Refusal::to_string).collect(), ..plain }
-            }
-        }
+        ChangeReport { name, remedy, changes, predicted: prediction.report() }
     }
 
     /// The better first: by verdict, then by how many times less is left of the main metric at most, then as `explain` has them.
-    pub fn rank(&self) -> (Verdict, i32, Option<u32>) {
-        let left = self.metrics.first().map_or(f64::MAX, |main| main.high / main.recorded.max(f64::MIN_POSITIVE));
-        (self.verdict, left.max(1e-9).log2().round() as i32, self.remedy)
+    pub fn rank(&self) -> (Outlook, i32, Option<u32>) {
+        let main = self.predicted.metrics.first();
+        let left = main.map_or(f64::MAX, |main| main.high / main.recorded.max(f64::MIN_POSITIVE));
+        (self.predicted.verdict, left.max(1e-9).log2().round() as i32, self.remedy)
     }
 }
 
-impl Verdict {
-    fn of(prediction: &Prediction) -> Verdict {
-        let Prediction::Answered(answer) = prediction else { return Verdict::Refused };
+impl Prediction {
+    /// For reports.
+    pub fn report(&self) -> Predicted {
+        let verdict = self.outlook();
+        match self {
+            Prediction::Answered(answer) => Predicted {
+                verdict,
+                metrics: answer.metrics.iter().map(metric_report).collect(),
+                others: answer.others.iter().map(other_report).collect(),
+                newly_starved: answer.newly_starved.iter().map(Starved::to_string).collect(),
+                refused: Vec::new(),
+            },
+            Prediction::Refused(refusals) => Predicted {
+                verdict,
+                metrics: Vec::new(),
+                others: Vec::new(),
+                newly_starved: Vec::new(),
+                refused: refusals.iter().map(Refusal::to_string).collect(),
+            },
+        }
+    }
+
+    fn outlook(&self) -> Outlook {
+        let Prediction::Answered(answer) = self else { return Outlook::Refused };
         let Answer { newly_starved, .. } = answer.as_ref();
         match answer.main() {
-            None => Verdict::Refused,
-            Some(main) if main.low > main.recorded => Verdict::Harms,
-            Some(main) if main.high >= main.recorded && newly_starved.is_empty() => Verdict::NoDifference,
-            Some(main) if main.high >= main.recorded => Verdict::StarvesOthers,
-            Some(_) if newly_starved.is_empty() => Verdict::Helps,
-            Some(_) => Verdict::HelpsAndStarves,
-        }
-    }
-
-    /// For people.
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Helps => "helps",
-            Verdict::HelpsAndStarves => "helps it, and starves others",
-            Verdict::NoDifference => "makes no clear difference",
-            Verdict::StarvesOthers => "makes no clear difference to it, and starves others",
-            Verdict::Harms => "harms",
-            Verdict::Refused => "not predicted",
+            None => Outlook::Refused,
+            Some(main) if main.low > main.recorded => Outlook::Harms,
+            Some(main) if main.high >= main.recorded && newly_starved.is_empty() => Outlook::NoDifference,
+            Some(main) if main.high >= main.recorded => Outlook::StarvesOthers,
+            Some(_) if newly_starved.is_empty() => Outlook::Helps,
+            Some(_) => Outlook::HelpsAndStarves,
         }
     }
 }
 
-impl MetricReport {
-    fn of(answer: &MetricAnswer) -> MetricReport {
-        MetricReport {
-            metric: answer.metric.id().to_owned(),
-            unit: answer.metric.unit().to_owned(),
-            recorded: answer.recorded,
-            predicted: answer.predicted,
-            low: answer.low,
-            high: answer.high,
-        }
+fn metric_report(answer: &MetricAnswer) -> PredictedMetric {
+    PredictedMetric {
+        metric: answer.metric.id().to_owned(),
+        name: answer.metric.word().to_owned(),
+        unit: answer.metric.unit().to_owned(),
+        recorded: answer.recorded,
+        predicted: answer.predicted,
+        low: answer.low,
+        high: answer.high,
+        came: None,
     }
 }
 
-impl OtherReport {
-    fn of(of: &Affected) -> OtherReport {
-        OtherReport {
-            comm: of.comm.clone(),
-            threads: of.threads as u32,
-            waited_before_ns: of.waited_before.0,
-            waited_after_ns: of.waited_after.0,
-            longest_before_ns: of.longest_before.0,
-            longest_after_ns: of.longest_after.0,
-            ran_before_ns: of.ran_before.0,
-            ran_after_ns: of.ran_after.0,
-        }
+fn other_report(of: &Affected) -> PredictedOther {
+    PredictedOther {
+        comm: of.comm.clone(),
+        threads: of.threads as u32,
+        waited_before_ns: of.waited_before.0,
+        waited_after_ns: of.waited_after.0,
+        longest_before_ns: of.longest_before.0,
+        longest_after_ns: of.longest_after.0,
+        ran_before_ns: of.ran_before.0,
+        ran_after_ns: of.ran_after.0,
     }
 }
