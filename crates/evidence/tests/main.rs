@@ -2,5 +2,7 @@
 
 mod bundles;
 mod guests;
+mod lists;
+mod loggers;
 mod rewrapped;
 mod scenes;
