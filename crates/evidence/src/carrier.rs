@@ -91,7 +91,8 @@ fn logcat(line: &str) -> Option<Message> {
     let of = |one, other| found.name(one).or(found.name(other)).map_or("", |part| part.as_str());
     let (pid, tag) = (of("pid", "of"), of("tag", "brief"));
     let is_kernel = pid.parse() == Ok(0u32);
-    let text = if tag.is_empty() || !is_kernel { found["text"].to_owned() } else { format!("{tag}: {}", &found["text"]) };
+    let text =
+        if tag.is_empty() || !is_kernel { found["text"].to_owned() } else { format!("{tag}: {}", &found["text"]) };
     Some(Message {
         wall: found.name("date").and_then(|date| wall(&format!("1970-{}", date.as_str()))),
         program: (!is_kernel).then(|| format!("{tag}[{pid}]")),

@@ -504,7 +504,7 @@ fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
 }
 
 /// Whether both were reported within a minute, as far as the text says when.
-fn is_near(one: &Stuck, other: &Stuck) -> bool {
+pub fn is_near(one: &Stuck, other: &Stuck) -> bool {
     one.until.by_one_clock(&other.until).is_none_or(|(one, other)| one.0.abs_diff(other.0) <= NEAR)
 }
 

@@ -525,7 +525,8 @@ impl Facts {
 
     /// Whether interrupts were counted once alone: since the boot.
     pub(crate) fn has_single_look(&self) -> bool {
-        let is_single = |look: &InterruptLook| self.interrupts.iter().filter(|one| one.is_of_same_kind(look)).count() == 1;
+        let is_single =
+            |look: &InterruptLook| self.interrupts.iter().filter(|one| one.is_of_same_kind(look)).count() == 1;
         !self.interrupts.is_empty() && self.interrupts.iter().all(is_single)
     }
 

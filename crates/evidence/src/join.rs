@@ -105,9 +105,7 @@ impl Joined {
         let new = starts(text);
         let pairs = new.iter().filter(|start| !boots.contains_key(&start.boot));
         let mut pairs: Vec<(u64, Boot, Boot)> = pairs
-            .flat_map(|new| {
-                self.starts.iter().filter_map(|known| Some((new.distance(known)?, new.boot, known.boot)))
-            })
+            .flat_map(|new| self.starts.iter().filter_map(|known| Some((new.distance(known)?, new.boot, known.boot))))
             .collect();
         pairs.sort_unstable();
         let mut taken: Vec<Boot> = Vec::new();

@@ -477,7 +477,9 @@ impl KernelLog {
                     ran.function = ran.function.take().or(Some(function));
                 }
             }
-            Message::Task { thread, state: 'R', .. } if self.lists_workers && self.rcu_tasks.is_none() => self.stalled_worker(thread, line, facts),
+            Message::Task { thread, state: 'R', .. } if self.lists_workers && self.rcu_tasks.is_none() => {
+                self.stalled_worker(thread, line, facts)
+            }
             Message::Task { thread, state: 'D', .. } if self.lists_blocked => {
                 let who = Waiting::Thread(thread);
                 facts.stuck(self.report(Sign::TaskBlocked, who.clone(), Vec::new(), Lasted::Unknown, line));
@@ -634,6 +636,14 @@ impl KernelLog {
 
     /// A stall under a BPF scheduler of which no thread is named.
     fn unnamed_stall(&mut self, lasted: Lasted, line: &Line, facts: &mut Facts) {
+        let at = self.at(line);
+        let is_known = |known: &&mut Stuck| {
+            known.sign == Sign::SchedExtStall && known.who == Waiting::Nobody && known.at.is_same_boot(&at)
+        };
+        if let Some(known) = facts.stuck.iter_mut().rfind(is_known) {
+            (known.lasted, known.last_lasted, known.until, known.last) = (lasted, lasted, at, line.spot.clone());
+            return;
+        }
         let mut stuck = self.report(Sign::SchedExtStall, Waiting::Nobody, Vec::new(), lasted, line);
         stuck.detail.clone_from(&self.bpf_scheduler);
         facts.stuck(stuck);

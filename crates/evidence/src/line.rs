@@ -232,7 +232,9 @@ pub fn messages(line: &str) -> impl Iterator<Item = Message> {
 fn parts(line: &str) -> impl Iterator<Item = &str> {
     let mut begins: Vec<usize> = match line.matches("] ").nth(1) {
         // An entry in JSON has all of its message in quotes.
-        Some(_) if !line.trim_start().starts_with('{') => STAMP.find_iter(line).skip(1).map(|stamp| stamp.start()).collect(),
+        Some(_) if !line.trim_start().starts_with('{') => {
+            STAMP.find_iter(line).skip(1).map(|stamp| stamp.start()).collect()
+        }
         _ => Vec::new(),
     };
     begins.insert(0, 0);
@@ -415,7 +417,12 @@ mod tests {
             ("Warning  TaskHung  node/n-1  INFO: task x", "INFO: task x", None, Some("n-1")),
             ("default  3m (x2 over 9m)  Warning  KernelOops  node/n-1  kernel: BUG: x", "BUG: x", None, Some("n-1")),
             ("  Warning  TaskHung  5m23s (x2 over 9m)  kernel-monitor  INFO: x", "INFO: x", None, None),
-            ("  Warning  TaskHung  5m23s  kernel-monitor, n-1  [   12.500000] INFO: x", "INFO: x", Some(12_500_000_000), None),
+            (
+                "  Warning  TaskHung  5m23s  kernel-monitor, n-1  [   12.500000] INFO: x",
+                "INFO: x",
+                Some(12_500_000_000),
+                None,
+            ),
             (
                 "I1130 10:11:12.1 1 log_monitor.go:160] New status generated: &{Source:kernel-monitor Events:[{Severity:warn Timestamp:2026-11-30 Reason:TaskHung Message:INFO: task x}] Conditions:[]}",
                 "INFO: task x",

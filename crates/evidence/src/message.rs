@@ -354,7 +354,8 @@ const ROWS: &[Row] = &[
     // kernel/hung_task.c
     Row {
         triggers: &["blocked for more than", "INFO: task "],
-        pattern: r#"^(?:\w+: )?INFO: task "?(?<comm>.+?)"?:(?<pid>\d+) blocked(?: in I/O wait)? ?for more than (?<seconds>\d+) secon"#,
+        // Kubernetes' node problem detector cuts the first word.
+        pattern: r#"^(?:INFO: )?task "?(?<comm>.+?)"?:(?<pid>\d+) blocked(?: in I/O wait)? ?for more than (?<seconds>\d+) secon"#,
         make: |found| Some(Message::Blocked { thread: thread(found)?, lasted: seconds(found, "seconds")? }),
     },
     Row {
@@ -493,11 +494,7 @@ const ROWS: &[Row] = &[
         triggers: &[" starved on CPU ", " might starve on CPU ", " starved for ", " might starve "],
         pattern: r"(?:stalld(?:\[\d+\])?: )?(?:\[[^\]]*\] )?(?<comm>\S.*)-(?<pid>\d+) (?:starved|might starve)(?: on CPU (?<cpu>\d+))? (?:for|\(waiting for) (?<seconds>\d+) seconds",
         make: |found| {
-            Some(Message::Stalld {
-                thread: thread(found)?,
-                cpu: cpu(found, "cpu"),
-                lasted: seconds(found, "seconds")?,
-            })
+            Some(Message::Stalld { thread: thread(found)?, cpu: cpu(found, "cpu"), lasted: seconds(found, "seconds")? })
         },
     },
     // exec/main.c of Corosync: timer_function_scheduler_timeout

@@ -3,8 +3,8 @@
 use unstarve_diagnose::report::NextStep;
 
 use crate::case::InTheWay;
-use crate::conclude::{Judged, Trouble};
-use crate::fact::{Facts, Sign};
+use crate::conclude::{Judged, Trouble, is_near};
+use crate::fact::{Facts, Sign, Stuck};
 use crate::words;
 
 const THREADS: &str = "ps -eLo pid,tid,cls,rtprio,ni,psr,stat,pcpu,wchan:20,comm";
@@ -41,7 +41,9 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
             vec![record, step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat")]
         }
         // A list of processes, or without CPUs, is there: the next list may name who it is.
-        (Trouble::Starved | Trouble::SeenRunnable, InTheWay::Unknown) if !facts.seen.is_empty() && facts.lacks_threads() => {
+        (Trouble::Starved | Trouble::SeenRunnable, InTheWay::Unknown)
+            if !facts.seen.is_empty() && facts.lacks_threads() =>
+        {
             vec![threads, record, catch]
         }
         (Trouble::Starved | Trouble::SeenRunnable, _) => vec![record, threads, catch],
@@ -104,6 +106,11 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
 
 /// Whether the machine as a whole, or its clock, stood still: the CPUs hung together, a clock jumped, or time was taken from them.
 fn stood_still(worst: &Judged<'_>, facts: &Facts) -> bool {
-    let is_of_machine = |sign: Sign| matches!(sign, Sign::ClockJumped | Sign::Steal);
-    worst.way == InTheWay::Shared || facts.stuck.iter().any(|stuck| is_of_machine(stuck.sign))
+    let says_so = |stuck: &Stuck| match stuck.sign {
+        Sign::ClockJumped => stuck.at.is_same_boot(&worst.stuck.at) && is_near(stuck, worst.stuck),
+        // Of no time.
+        Sign::Steal => true,
+        _ => false,
+    };
+    worst.way == InTheWay::Shared || facts.stuck.iter().any(says_so)
 }

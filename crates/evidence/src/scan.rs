@@ -59,7 +59,8 @@ pub struct Source {
     pub is_cut: bool,
 }
 
-static TRIGGERS: LazyLock<AhoCorasick> = LazyLock::new(|| automaton(message::triggers().chain(section::triggers()).chain(carrier::TRIGGERS)));
+static TRIGGERS: LazyLock<AhoCorasick> =
+    LazyLock::new(|| automaton(message::triggers().chain(section::triggers()).chain(carrier::TRIGGERS)));
 
 static MESSAGES: LazyLock<AhoCorasick> = LazyLock::new(|| automaton(message::triggers()));
 

@@ -260,7 +260,9 @@ mod tests {
             ("/sys/kernel/debug/sched/features", "PLACE_LAG NO_NEXT_BUDDY\n"),
             ("/sys/devices/system/cpu/online", "0-3\n"),
         ];
-        files.into_iter().for_each(|(path, text)| add_file(PathOnHost { path: path.to_owned(), depth: 0 }, text.as_bytes(), &mut facts));
+        files.into_iter().for_each(|(path, text)| {
+            add_file(PathOnHost { path: path.to_owned(), depth: 0 }, text.as_bytes(), &mut facts)
+        });
         let found = snapshot(&facts).expect("a kernel is named");
         assert_eq!(found.setting("sched_rt_runtime_us"), Some(("/proc/sys/kernel/sched_rt_runtime_us", "-1")));
         assert_eq!(
@@ -309,7 +311,9 @@ mod tests {
             ("/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "-1"),
             ("/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000"),
         ];
-        files.into_iter().for_each(|(path, text)| add_file(PathOnHost { path: path.to_owned(), depth: 0 }, text.as_bytes(), &mut facts));
+        files.into_iter().for_each(|(path, text)| {
+            add_file(PathOnHost { path: path.to_owned(), depth: 0 }, text.as_bytes(), &mut facts)
+        });
         let found = snapshot(&facts).expect("a kernel is named");
         assert_eq!(
             found.hierarchy.as_ref().map(|found| (found.version, found.mount.as_str())),

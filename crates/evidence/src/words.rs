@@ -551,7 +551,8 @@ pub fn nothing(facts: &Facts, sources: &[Source]) -> String {
         return format!("Nothing was late: {}.", measured.join("; "));
     }
     if facts.has_single_look() && facts.seen.is_empty() && facts.ran.is_empty() {
-        return "One look at the interrupts counts since the boot, and says nothing of now; a second look does.".to_owned();
+        return "One look at the interrupts counts since the boot, and says nothing of now; a second look does."
+            .to_owned();
     }
     match (facts.seen.len() as u64, facts.ran.len() as u64) {
         (0, 0) => format!("Nothing in {} says that a thread is starved.", counted(lines, "line")),

@@ -349,9 +349,8 @@ fn at(start: u32, uptime: u32, text: &str) -> String {
 #[test]
 fn boots_of_a_crash_loop_are_apart_in_rotated_files() {
     let begin = |start: u32| at(start, 0, "Linux version 6.1.0-18-amd64 (gcc-12) #1 SMP");
-    let lockup = |start: u32| {
-        at(start, 22, "BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for 20s!")
-    };
+    let lockup =
+        |start: u32| at(start, 22, "BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for 20s!");
     let look = |start: u32, uptime: u32| {
         at(start, uptime, "NMI backtrace for cpu 3")
             + &at(start, uptime, "CPU: 3 PID: 900 Comm: poller Not tainted 6.1.0-18-amd64 #1")
@@ -385,9 +384,8 @@ fn boots_of_a_crash_loop_are_apart_in_rotated_files() {
 #[test]
 fn a_boot_goes_on_over_new_year_in_rotated_files() {
     let directory = tempfile::tempdir().unwrap();
-    let lockup = |seconds: u32| {
-        format!("BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for {seconds}s!")
-    };
+    let lockup =
+        |seconds: u32| format!("BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for {seconds}s!");
     let older = format!("Dec 31 23:59:50 db7 kernel: [900000.100000] {}\n", lockup(40));
     let newer = format!("Jan  1 00:00:20 db7 kernel: [900030.100000] {}\n", lockup(70));
     fs::write(directory.path().join("kern.log.1"), older).unwrap();
@@ -416,7 +414,8 @@ fn a_container_s_settings_are_not_the_host_s() {
 fn a_pool_of_a_cpu_that_no_machine_has_names_none() {
     let directory = tempfile::tempdir().unwrap();
     for cpus in ["4294967295", "0-4294967295", "99999999999"] {
-        let log = format!("[ 1000.1] BUG: workqueue lockup - pool cpus={cpus} node=0 flags=0x0 nice=0 stuck for 44s!\n");
+        let log =
+            format!("[ 1000.1] BUG: workqueue lockup - pool cpus={cpus} node=0 flags=0x0 nice=0 stuck for 44s!\n");
         let file = written(directory.path(), "dmesg", log.as_bytes());
         let found = gathered(&file);
         let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);
@@ -430,7 +429,8 @@ fn a_pool_of_a_cpu_that_no_machine_has_names_none() {
 fn a_name_that_controls_a_terminal_is_in_no_command() {
     let stat = "/sys/fs/cgroup/x\x1b[2J/cpu.stat\nnr_periods 100\nnr_throttled 50\nthrottled_usec 2500000\n";
     let list = "  PID   TID CLS RTPRIO  NI PSR STAT %CPU COMMAND\n 2211  2219  FF     50   - 3 RLl 99.9 x\x1b[2J\n";
-    for text in [stat.to_owned(), format!("{LOCKUP}{list}"), format!("{}{list}", LOCKUP.replace("poller", "p\x1b[2Jr"))] {
+    for text in [stat.to_owned(), format!("{LOCKUP}{list}"), format!("{}{list}", LOCKUP.replace("poller", "p\x1b[2Jr"))]
+    {
         let input = Input::from_stream(Box::new(Cursor::new(text.into_bytes())), "x".to_owned()).unwrap();
         let found = gather_input(input, small());
         let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);

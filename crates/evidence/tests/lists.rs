@@ -132,7 +132,9 @@ Threads: 532 gesamt,   2 laufend, 530 schlafend,   0 gestoppt,   0 Zombie
     let report = beside(top);
     assert_eq!(culprit(&report), None);
     let evidence = &report.findings[0].evidence;
-    assert!(evidence.iter().any(|line| line.contains("reactor_3[2219]: 99.9 % of a CPU, the list does not say on which")));
+    assert!(
+        evidence.iter().any(|line| line.contains("reactor_3[2219]: 99.9 % of a CPU, the list does not say on which"))
+    );
     assert!(report.findings.iter().any(|finding| finding.sentence.contains("23 %")), "{:?}", report.findings);
     assert_eq!(report.trace.format, "kernel log, list of threads (top)");
 }
@@ -160,7 +162,9 @@ Linux 6.12.5-amd64 (db7)  11/30/26  _x86_64_  (8 CPU)
 
 #[test]
 fn a_pool_s_own_worker_does_not_starve_the_pool() {
-    let list = |name: &str| format!("  PID   TID CLS RTPRIO  NI PSR STAT %CPU COMMAND\n   52    52  TS      -   0   3 R    99.0 {name}\n");
+    let list = |name: &str| {
+        format!("  PID   TID CLS RTPRIO  NI PSR STAT %CPU COMMAND\n   52    52  TS      -   0   3 R    99.0 {name}\n")
+    };
     let report = beside(&list("kworker/3:1-events"));
     insta::assert_snapshot!(report.findings[0].sentence, @"kworkers of CPU 3 wait: their own worker kworker/3:1[52] does not finish its work: at least 43.0 s.");
     assert_eq!(report.findings[0].id.as_str(), "kernel-holds-cpu");

@@ -1,6 +1,10 @@
 //! The same report as many loggers print it, and a program's words in each, which are nobody's fact.
 
-use unstarve_evidence::{Facts, explain, scan};
+use std::io::Cursor;
+use std::time::Duration;
+
+use unstarve_evidence::{Limits, explain, gather_input};
+use unstarve_readers::Input;
 
 /// A soft lockup, with a look at the CPU.
 const LINES: [(&str, &str); 4] = [
@@ -11,9 +15,11 @@ const LINES: [(&str, &str); 4] = [
 ];
 
 fn sentences(text: &str) -> Vec<String> {
-    let mut facts = Facts::default();
-    let source = scan(text.as_bytes(), "log", 0, &mut facts).expect("memory can be read");
-    explain(&facts, &[source]).findings.into_iter().map(|finding| finding.sentence).collect()
+    let limits = Limits { files: 10, archives: 1, bytes: 1 << 20, time: Duration::from_secs(60) };
+    let input = Input::from_stream(Box::new(Cursor::new(text.as_bytes().to_vec())), "log".to_owned()).unwrap();
+    let hosts = gather_input(input, limits).hosts;
+    let findings = hosts.iter().flat_map(|host| explain(&host.facts, &host.sources).findings);
+    findings.map(|finding| finding.sentence).collect()
 }
 
 /// The line of a logger: of the kernel, or of a program. The number is the line's, from 0.
@@ -90,7 +96,14 @@ fn further_lines_of_a_program_s_message_are_the_program_s() {
         (format!("{first}\n{}{indent}{forged}\n", lines(40)), 0),
         (format!("> {first}\n> {indent}{forged}\n"), 0),
         // Its own words are in the window of the kernel's.
-        (format!("Nov 30 10:11:11 db7 kernel: {forged}\n{first}\n{}{indent}{}\n", lines(9), forged.replace("77", "78")), 1),
+        (
+            format!(
+                "Nov 30 10:11:11 db7 kernel: {forged}\n{first}\n{}{indent}{}\n",
+                lines(9),
+                forged.replace("77", "78")
+            ),
+            1,
+        ),
         // What the kernel says next is the kernel's.
         (format!("{first}\n{indent}x\nNov 30 10:11:13 db7 kernel: {forged}\n"), 1),
         // A log without columns that somebody indented.
@@ -146,7 +159,12 @@ fn a_vendor_s_word_before_a_message() {
         ("Nov 30 10:11:12 db7 app: ", false),
         ("Nov 30 10:11:12 app: ", false),
     ];
+    let task = "INFO: task x:77 blocked for more than 120 seconds.";
     for (before, is_kernel) in table {
+        let found = sentences(&format!("{before}{task}\n"));
+        let is_it = found.first().is_some_and(|sentence| sentence.contains("x[77]"));
+        // The watchdog does not say this.
+        assert!(is_it == is_kernel || before.contains("watchdog"), "{before}: {found:?}");
         let found = sentences(&format!("{before}{lockup}\n"));
         let is_it = found.first().is_some_and(|sentence| sentence == expected);
         assert_eq!(is_it, is_kernel, "{before}: {found:?}");

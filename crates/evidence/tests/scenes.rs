@@ -400,12 +400,15 @@ fn what_a_line_says_of_its_thread_or_its_cpus_is_said() {
 }
 
 fn interrupts(count: u64) -> String {
-    format!("           CPU0       CPU1\n 45:          7  {count}   PCI-MSI 524288-edge      nvme0q1\nLOC:   500     500   Local timer interrupts\n\n")
+    format!(
+        "           CPU0       CPU1\n 45:          7  {count}   PCI-MSI 524288-edge      nvme0q1\nLOC:   500     500   Local timer interrupts\n\n"
+    )
 }
 
 #[test]
 fn the_next_step_is_about_what_was_seen() {
-    let lockup = |cpu: u32| format!("[  500.100000] watchdog: BUG: soft lockup - CPU#{cpu} stuck for 26s! [x{cpu}:90{cpu}]\n");
+    let lockup =
+        |cpu: u32| format!("[  500.100000] watchdog: BUG: soft lockup - CPU#{cpu} stuck for 26s! [x{cpu}:90{cpu}]\n");
     let all: String = (0..4).map(lockup).collect();
     let jump = "[  500.200000] clocksource: timekeeping watchdog on CPU0: Marking clocksource 'tsc' as unstable because the skew is too large:\n";
     // The text, a part of the first command, and a part that no command may have.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, fcntl_getfl, fcntl_setfl, memfd_create, open};
+use rustix::fs::{MemfdFlags, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstatfs, memfd_create, open};
 use rustix::io::Errno;
 use rustix::pipe::{SpliceFlags, pipe, tee};
 
@@ -16,6 +16,9 @@ const PREFIX_BYTES: usize = 32 << 10;
 
 /// How long a named pipe may have no writer.
 const WRITER_WITHIN: Duration = Duration::from_secs(10);
+
+/// The file system of pipes without a name (include/uapi/linux/magic.h).
+const PIPEFS_MAGIC: rustix::fs::FsWord = 0x5049_5045;
 
 /// Opens a file, a device or a directory. A named pipe must get a writer within ten seconds.
 ///
@@ -32,11 +35,14 @@ fn open_within(path: &Path, limit: Duration) -> io::Result<File> {
     }
     // With O_NONBLOCK a pipe opens without a writer.
     let file = File::from(open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?);
+    // Of a shell's `<(…)` no other writer comes.
+    let is_anonymous = fstatfs(&file)?.f_type == PIPEFS_MAGIC;
     let (_kept, copy) = pipe()?;
     let begun = Instant::now();
     loop {
         // Copies what is there, and takes nothing: 0 bytes say that there is no writer, and EAGAIN that there are no bytes yet.
         match tee(&file, &copy, 1, SpliceFlags::NONBLOCK) {
+            Ok(0) if is_anonymous => break,
             Ok(0) => {}
             Ok(_) | Err(Errno::AGAIN) => break,
             Err(error) => return Err(error.into()),

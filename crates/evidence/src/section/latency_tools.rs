@@ -38,9 +38,10 @@ struct Cyclictest {
 }
 
 fn open_cyclictest(text: &str, file: u32) -> Option<Box<dyn Section>> {
-    MEASURED
-        .is_match(text.trim())
-        .then(|| Box::new(Cyclictest { file, wrapped: None, threads: BTreeSet::new(), worst: Worst::default() }) as Box<dyn Section>)
+    MEASURED.is_match(text.trim()).then(|| {
+        Box::new(Cyclictest { file, wrapped: None, threads: BTreeSet::new(), worst: Worst::default() })
+            as Box<dyn Section>
+    })
 }
 
 impl Section for Cyclictest {

@@ -5,8 +5,8 @@ use unstarve_model::{CpuId, SchedPolicy};
 
 use super::worst::milliseconds;
 use super::{Kind, Section, Took};
-use crate::settings::{SettingFile, keep_file};
 use crate::fact::{Facts, Lasted, Moment, Seen, Sign, Spot, Stuck, Thread, WaitSum, Waiting};
+use crate::settings::{SettingFile, keep_file};
 
 pub(super) const TASK: Kind = Kind { triggers: &["#threads:"], open: open_task };
 pub(super) const STAT: Kind = Kind { triggers: &["cpu  "], open: open_stat };

@@ -221,9 +221,8 @@ impl Threads {
                 Column::Other => {}
             }
         }
-        let is_kernel = is_bracketed
-            || parent == Some(KTHREADD)
-            || KernelThread::of(&seen.comm.as_str().into()).is_some();
+        let is_kernel =
+            is_bracketed || parent == Some(KTHREADD) || KernelThread::of(&seen.comm.as_str().into()).is_some();
         let is_multi_threaded = self.has_stat.then(|| state.contains('l'));
         seen.of = row_of(Signs {
             has_thread_id: has_thread_id || self.of_threads && self.lister == Lister::Top,
