@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry;
 use unstarve_facts::{
     Bandwidth, CgroupFacts, CgroupVersion, Cpus, Hierarchy, KernelInfo, Missing, Snapshot, TaskFacts, Throttled,
 };
-use unstarve_model::{CpuSet, Tid};
+use unstarve_model::{CpuSet, Tid, is_harmful};
 use unstarve_sched::KernelThread;
 
 use crate::fact::Facts;
@@ -57,6 +57,10 @@ pub fn keep_file(files: &mut BTreeMap<String, SettingFile>, path: String, new: S
 pub fn path_on_host(name: &str) -> Option<PathOnHost> {
     let found = FILE.captures(name)?.name("path")?;
     let (path, depth) = (format!("/{}", found.as_str()), name[..found.start()].matches('/').count());
+    // A name that controls a terminal, and was written otherwise on the way, is the target of no command.
+    if path.contains("\\u{") || path.chars().any(is_harmful) {
+        return None;
+    }
     // A dump, which is read as such.
     (path != "/sys/kernel/debug/sched/debug" && !path.contains("/../")).then_some(PathOnHost { path, depth })
 }
@@ -237,6 +241,9 @@ mod tests {
             ("sys/kernel/debug/sched/debug", None),
             ("sys/fs/cgroup/../../cpu.weight", None),
             ("notes/cpu.weight", None),
+            ("sys/fs/cgroup/a\x1b[2J/cpu.weight", None),
+            ("sys/fs/cgroup/a\\u{1b}[2J/cpu.weight", None),
+            ("sys/fs/cgroup/serial\\x2dgetty/cpu.weight", Some("/sys/fs/cgroup/serial\\x2dgetty/cpu.weight")),
             ("myproc/sys/kernel/x", None),
         ];
         for (name, path) in table {
