@@ -245,3 +245,21 @@ fn who_reads_from_a_fifo_says_so_before_it_waits() {
     let ended = reader.wait().expect("it ends");
     assert!(matches!(ended.code(), Some(0 | 1)), "{ended}");
 }
+
+#[test]
+fn a_fifo_that_nobody_writes_to_ends() {
+    let place = place();
+    let fifo = place.path().join("fifo");
+    make_fifo(&fifo);
+    let path = fifo.to_str().expect("a name in UTF-8");
+    let begin = |command: &str| {
+        let mut reader = Command::new("timeout");
+        reader.args(["-k", "5", LIMIT, env!("CARGO_BIN_EXE_unstarve"), command, path]);
+        reader.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
+    };
+    for reader in ["explain", "check", "timeline"].map(begin) {
+        let output = reader.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains("nobody wrote to it within 10 s"), "{}", said(&output));
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use unstarve_model::{Nanos, Policy, SchedPolicy};
 use unstarve_sched::KernelThread;
 
-use crate::fact::{Facts, How, InterruptShare, Lasted, Moment, Ran, Seen, Sign, Spot, Stuck, Thread, Waiting};
+use crate::fact::{Facts, How, InterruptShare, Lasted, Moment, Ran, RowOf, Seen, Sign, Spot, Stuck, Thread, Waiting};
 use crate::jiffies::Hertz;
 
 /// Backtraces that a report asks for come within this time of it: the kernel waits 10 s for the answer of a CPU that does not take
@@ -19,6 +19,9 @@ const LINES_AROUND: u64 = 200;
 const ONE_CPU: f64 = 115.0;
 /// A thread that uses so much of a CPU leaves hardly anything to others, in percent.
 const BUSY: f64 = 80.0;
+
+/// Rows of lists that are quoted without a place.
+const MAX_UNPLACED: usize = 4;
 
 /// The facts of one host.
 pub struct Case<'a> {
@@ -233,7 +236,8 @@ impl<'a> Case<'a> {
             .filter(|ran| !is_victim(&ran.thread))
             .filter(|ran| ran.how != How::RunQueue || !is_reader(&ran.thread.comm))
             .collect();
-        let (idle, busy): (Vec<&Ran>, Vec<&Ran>) = looks.into_iter().partition(|ran| ran.thread.is_idle());
+        let (idle, busy): (Vec<&Ran>, Vec<&Ran>) =
+            looks.into_iter().partition(|ran| ran.thread.is_idle() && !self.is_interrupted(ran, stuck.sign));
         if let Some(first) = busy.first() {
             if busy.iter().all(|ran| ran.thread.may_be(&first.thread)) && idle.is_empty() {
                 let mut held = self.held(first, busy.len());
@@ -259,6 +263,13 @@ impl<'a> Case<'a> {
             return InTheWay::Idle(first.spot.clone());
         }
         self.likely(cpu, stuck)
+    }
+
+    /// Whether a look at the idle task shows that it is not idle: it waits for a lock or for another CPU, or an interrupt's handler
+    /// does not end.
+    fn is_interrupted(&self, ran: &Ran, sign: Sign) -> bool {
+        let held = self.held(ran, 1);
+        held.waits_for_cpu() || sign == Sign::HardLockup && held.interrupt().is_some()
     }
 
     /// The only thread, or real-time threads of one name, that a list shows to keep the CPU busy.
@@ -298,6 +309,26 @@ impl<'a> Case<'a> {
                     .collect(),
             ),
         }
+    }
+
+    /// Who uses a whole CPU, by lists that do not say which CPU, or not which of its threads.
+    pub fn unplaced(&self) -> Vec<Spot> {
+        let is_unplaced = |row: &&Seen| {
+            let is_busy = row.percent.is_some_and(|percent| percent >= BUSY);
+            is_busy && (row.cpu.is_none() || row.of == RowOf::Process) && !is_lister(&row.comm)
+        };
+        let spot = |row: &Seen| {
+            let what = match row.of {
+                RowOf::Thread => "the list does not say on which CPU",
+                RowOf::Process => "all its threads together, on CPUs that the list does not say",
+            };
+            let text = format!("{}[{}]: {:.1} % of a CPU, {what}", row.comm, row.pid, row.percent.unwrap_or_default());
+            Spot { file: row.file_name.clone(), line: row.line, text }
+        };
+        let mut rows: Vec<&Seen> = self.rows.values().copied().filter(is_unplaced).collect();
+        rows.sort_by_key(|row| row.line);
+        rows.truncate(MAX_UNPLACED);
+        rows.into_iter().map(spot).collect()
     }
 
     /// A thread that a report names itself.
@@ -434,7 +465,11 @@ fn busy_users(seen: &[Seen]) -> HashMap<u32, Vec<User<'_>>> {
     let mut counted: HashMap<u32, f64> = HashMap::new();
     for row in seen.iter().filter(|row| !is_lister(&row.comm)) {
         let (Some(cpu), Some(percent)) = (row.cpu, row.percent) else { continue };
-        // A process of several threads uses several CPUs, and its row has the CPU of one. A second list has the same threads again.
+        // A process of several threads uses several CPUs, and its row has the CPU of one.
+        if row.of == RowOf::Process {
+            continue;
+        }
+        // A second list has the same threads again.
         if percent <= 0.0 || percent > ONE_CPU || counted.insert(row.pid, percent).is_some() {
             continue;
         }

@@ -199,6 +199,8 @@ pub struct Judged<'a> {
     pub interrupts: Option<InterruptShare>,
     /// Threads that are blocked behind it.
     pub blocked: Vec<&'a Stuck>,
+    /// Who uses a whole CPU, where nothing shows whether it is this one.
+    pub unplaced: Vec<Spot>,
 }
 
 impl Judged<'_> {
@@ -293,6 +295,12 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
             trouble = Trouble::CpuHeld;
         }
     }
+    // The same where a list shows it: the pool starts no other worker while one of its own runs.
+    if let (Sign::PoolStuck, InTheWay::Proved(held) | InTheWay::Likely(held)) = (stuck.sign, &in_way)
+        && is_worker_of(&stuck.who, &held.thread)
+    {
+        trouble = Trouble::CpuHeld;
+    }
     // A thread whose stack does not end in the scheduler is not waiting: it runs.
     if stuck.sign == Sign::RcuThreadStarved && stuck.works.first().is_some_and(|top| !words::is_switched_out(top)) {
         let Waiting::Thread(thread) = &stuck.who else { unreachable!("a thread of RCU") };
@@ -345,6 +353,8 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         _ => None,
     };
     let cpu = case.cpu(stuck);
+    let is_open = matches!(trouble, Trouble::Starved | Trouble::SeenRunnable) && in_way == InTheWay::Unknown;
+    let unplaced = if is_open { case.unplaced() } else { Vec::new() };
     Judged {
         stuck,
         also: Vec::new(),
@@ -356,6 +366,15 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
         is_jiffies,
         interrupts,
         blocked: Vec::new(),
+        unplaced,
+    }
+}
+
+/// Whether a thread is one of the pool's own workers.
+pub fn is_worker_of(pool: &Waiting, thread: &Thread) -> bool {
+    match (KernelThread::of(&thread.comm.as_str().into()), pool) {
+        (Some(KernelThread::BoundWorker { cpu, high }), pool) => *pool == Waiting::BoundPool { cpu, high },
+        _ => false,
     }
 }
 
@@ -460,7 +479,9 @@ fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
             known.stuck.sign == one.stuck.sign
                 && boot_of(known.stuck) == boot_of(one.stuck)
                 && match one.stuck.sign {
-                    Sign::PoolStuck | Sign::SoftLockup | Sign::HardLockup | Sign::CallNotAnswered => {
+                    // The kernel does not say how long it lasted.
+                    Sign::HardLockup => nobody && known.way == one.way && is_near(known.stuck, one.stuck),
+                    Sign::PoolStuck | Sign::SoftLockup | Sign::CallNotAnswered => {
                         nobody && is_as_long(known.lasted, one.lasted)
                     }
                     // Of one moment.
@@ -480,6 +501,11 @@ fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
         }
     }
     *judged = folded;
+}
+
+/// Whether both were reported within a minute, as far as the text says when.
+pub fn is_near(one: &Stuck, other: &Stuck) -> bool {
+    one.until.by_one_clock(&other.until).is_none_or(|(one, other)| one.0.abs_diff(other.0) <= NEAR)
 }
 
 /// Whether both began at about the same time: reports of one trouble are some seconds apart.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unstarve_model::{CpuId, Nanos, Policy, SchedPolicy};
 
 use crate::jiffies::Hertz;
+use crate::settings::SettingFile;
 
 /// Maximum facts of a kind that are kept. More distinct ones come from damage or malice.
 const MAX_FACTS: usize = 4096;
@@ -258,6 +259,15 @@ pub(crate) struct Ran {
     pub(crate) at: Moment,
 }
 
+/// What a row of a list counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RowOf {
+    /// One thread: its CPU and its share are its own.
+    Thread,
+    /// A process that has several threads, or may have: the share is that of all of them, and the CPU that of the first.
+    Process,
+}
+
 /// A thread in a list.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Seen {
@@ -272,6 +282,7 @@ pub(crate) struct Seen {
     pub(crate) state: Option<char>,
     /// Its share of one CPU, in percent.
     pub(crate) percent: Option<f64>,
+    pub(crate) of: RowOf,
     /// The file.
     pub(crate) file_name: Arc<str>,
     pub(crate) line: u64,
@@ -289,6 +300,7 @@ impl Seen {
             cpu: None,
             state: None,
             percent: None,
+            of: RowOf::Thread,
             file_name: Arc::clone(&spot.file),
             line: spot.line,
         }
@@ -354,11 +366,22 @@ impl InterruptLook {
     }
 }
 
+/// What a tool measured where nothing was late.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Measured {
+    pub(crate) tool: &'static str,
+    pub(crate) threads: u64,
+    /// The longest delay.
+    pub(crate) latest: Nanos,
+}
+
 /// All facts about one host.
 #[derive(Clone, Default, Debug)]
 pub struct Facts {
     pub(crate) stuck: Vec<Stuck>,
     pub(crate) ran: Vec<Ran>,
+    /// Where a boot begins in a text.
+    pub(crate) begun: Vec<(Moment, Spot)>,
     pub(crate) seen: Vec<Seen>,
     /// `6.12.0-160000.37-default`.
     pub(crate) kernel: Option<String>,
@@ -373,10 +396,12 @@ pub struct Facts {
     pub(crate) wait_sums: Vec<WaitSum>,
     /// Counts of interrupts, in the order in which they were read.
     pub(crate) interrupts: Vec<InterruptLook>,
+    /// Tools that measured, and found nothing late.
+    pub(crate) measured: Vec<Measured>,
     /// Settings: `kernel.sched_rt_runtime_us` → `950000`.
     pub(crate) settings: BTreeMap<String, String>,
     /// Files of settings, by their path on the host.
-    pub(crate) files: BTreeMap<String, String>,
+    pub(crate) files: BTreeMap<String, SettingFile>,
     /// The kernel's tick.
     pub(crate) hertz: Option<Hertz>,
     /// The highest CPU named.
@@ -498,14 +523,30 @@ impl Facts {
         self.interrupts.push(new);
     }
 
+    /// Whether interrupts were counted once alone: since the boot.
+    pub(crate) fn has_single_look(&self) -> bool {
+        let is_single =
+            |look: &InterruptLook| self.interrupts.iter().filter(|one| one.is_of_same_kind(look)).count() == 1;
+        !self.interrupts.is_empty() && self.interrupts.iter().all(is_single)
+    }
+
     /// Adds a thread of a list.
     pub(crate) fn seen(&mut self, new: Seen) {
         if self.seen.len() < MAX_SEEN { self.seen.push(new) } else { self.left_out += 1 }
     }
 
+    /// Whether no list has each thread with its CPU.
+    pub(crate) fn lacks_threads(&self) -> bool {
+        self.seen.is_empty() || self.seen.iter().any(|seen| seen.of == RowOf::Process)
+    }
+
     /// Whether nothing was found that could be concluded from.
     pub fn is_empty(&self) -> bool {
-        self.stuck.is_empty() && self.ran.is_empty() && self.seen.is_empty()
+        self.stuck.is_empty()
+            && self.ran.is_empty()
+            && self.seen.is_empty()
+            && self.interrupts.is_empty()
+            && self.measured.is_empty()
     }
 
     /// Whether settings of the host are known.

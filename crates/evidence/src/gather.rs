@@ -2,7 +2,6 @@
 //! followed, and files, depth, bytes and time are limited, because nobody knows who made a bundle.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
@@ -12,7 +11,7 @@ use std::time::Duration;
 use thiserror::Error;
 use unstarve_facts::Snapshot;
 use unstarve_model::counted;
-use unstarve_readers::{Allowance, Depth, Input, LeftOut, Visitor, recording_format, visit};
+use unstarve_readers::{Allowance, Depth, Input, LeftOut, Visitor, open_file, recording_format, visit};
 
 use crate::directory::{self, Found};
 use crate::encoding::{decoded_beginning, is_plain};
@@ -143,7 +142,7 @@ impl Bundle {
             _ => {
                 let name = path.display().to_string();
                 let failed = |source| GatherError { name: name.clone(), source };
-                let file = File::open(path).map_err(failed)?;
+                let file = open_file(path).map_err(failed)?;
                 if file.metadata().map_err(failed)?.is_dir() {
                     return Ok(self.directory(file.into(), &name, depth));
                 }

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use unstarve_model::Nanos;
 
 use crate::fact::{Facts, Moment, Ran, Stuck, Waiting, longer};
+use crate::kernel_log::YEAR;
+use crate::settings::keep_file;
 
 /// A boot within a text: the file and the boot's number in it, which no two texts share after joining.
 type Boot = (u32, u32);
@@ -15,6 +17,38 @@ const SAME_START: u64 = 60_000_000_000;
 /// What tells a boot: a message and when it was printed, since the boot.
 type Mark = (Nanos, String);
 
+/// When a boot began, by what a log has of it.
+#[derive(Clone, Debug)]
+struct Start {
+    log: String,
+    /// Nanoseconds by the logger's clock. A logger that starts late stamps the first messages late: the least is nearest.
+    at: i64,
+    boot: Boot,
+    /// Whether the log has its first message.
+    has_begin: bool,
+    /// The dates have no year.
+    is_yearless: bool,
+}
+
+impl Start {
+    /// How far apart both are, if they may be one boot's: one has its beginning, and the other goes on with it.
+    fn distance(&self, other: &Start) -> Option<u64> {
+        let is_possible = self.log == other.log && !(self.has_begin && other.has_begin);
+        let apart = self.at.abs_diff(other.at);
+        let over_new_year = |days: u64| apart.abs_diff(days * DAY);
+        let least = match self.is_yearless && other.is_yearless {
+            true => apart.min(over_new_year(365)).min(over_new_year(366)),
+            false => apart,
+        };
+        Some(least).filter(|least| is_possible && *least <= SAME_START)
+    }
+}
+
+/// Tools' results kept of one text.
+const MAX_MEASURED: usize = 16;
+
+const DAY: u64 = 86_400_000_000_000;
+
 /// The facts of several texts.
 #[derive(Default, Debug)]
 pub struct Joined {
@@ -22,7 +56,7 @@ pub struct Joined {
     /// The boot in which a message was printed.
     marks: HashMap<Mark, Boot>,
     /// When a boot began by the logger's clock, and in which log: `kern.log` and `kern.log.1` are one.
-    starts: Vec<(String, u64, Boot)>,
+    starts: Vec<Start>,
     /// Boots so far.
     boots: u32,
 }
@@ -34,11 +68,11 @@ impl Joined {
         // Of a boot that goes on in another file the reports are new.
         let copied: Vec<Boot> =
             moments(&text).filter_map(|(at, line)| self.marks.get(&mark(at, line)?).copied()).collect();
-        for (at, file) in moments_in_files(&text) {
-            let Some(boot) = boots.get(&(at.file, at.boot)) else { continue };
-            let is_known = self.starts.iter().any(|(_, _, known)| known == boot);
-            if let (false, Some(log), Some(start)) = (is_known, log_of(file), start(at)) {
-                self.starts.push((log, start, *boot));
+        for start in starts(&text) {
+            let Some(boot) = boots.get(&start.boot) else { continue };
+            match self.starts.iter_mut().find(|known| known.boot == *boot) {
+                Some(known) => known.has_begin |= start.has_begin,
+                None => self.starts.push(Start { boot: *boot, ..start }),
             }
         }
         let place = |at: &mut Moment| {
@@ -67,19 +101,22 @@ impl Joined {
                 boots.entry((at.file, at.boot)).or_insert(*known);
             }
         }
-        for (at, file) in moments_in_files(text) {
-            if boots.contains_key(&(at.file, at.boot)) {
-                continue;
-            }
-            let goes_on = |(log, known, boot): &(String, u64, Boot)| {
-                let is_same = log_of(file).as_ref() == Some(log) && start(at)?.abs_diff(*known) <= SAME_START;
-                is_same.then_some(*boot)
-            };
-            if let Some(boot) = self.starts.iter().find_map(goes_on) {
-                boots.entry((at.file, at.boot)).or_insert(boot);
+        // The nearest first: a machine that crashes again and again has many starts in a minute, and each goes on in one file at most.
+        let new = starts(text);
+        let pairs = new.iter().filter(|start| !boots.contains_key(&start.boot));
+        let mut pairs: Vec<(u64, Boot, Boot)> = pairs
+            .flat_map(|new| self.starts.iter().filter_map(|known| Some((new.distance(known)?, new.boot, known.boot))))
+            .collect();
+        pairs.sort_unstable();
+        let mut taken: Vec<Boot> = Vec::new();
+        for (_, mine, known) in pairs {
+            if !boots.contains_key(&mine) && !taken.contains(&known) {
+                boots.insert(mine, known);
+                taken.push(known);
             }
         }
-        for (at, _) in moments(text) {
+        let begun = text.begun.iter().map(|(at, _)| at);
+        for at in moments(text).map(|(at, _)| at).chain(begun) {
             let next = self.boots;
             boots.entry((at.file, at.boot)).or_insert_with(|| {
                 self.boots += 1;
@@ -93,6 +130,8 @@ impl Joined {
         let Facts {
             stuck,
             ran,
+            begun: _,
+            measured,
             seen,
             kernel,
             kernel_version,
@@ -140,8 +179,8 @@ impl Joined {
             facts.looked_at_interrupts(first);
         }
         facts.interrupts.extend(looks);
-        for (path, text) in files {
-            facts.files.entry(path).or_insert(text);
+        for (path, file) in files {
+            keep_file(&mut facts.files, path, file);
         }
         for new in wait_sums {
             // Two looks at a thread in two files. Its own file has added the longest wait.
@@ -152,6 +191,7 @@ impl Joined {
                 None => facts.wait_sums.push(new),
             }
         }
+        facts.measured.extend(measured.into_iter().take(MAX_MEASURED));
         facts.hertz = facts.hertz.or(hertz);
         facts.max_cpu = facts.max_cpu.max(max_cpu);
         facts.left_out += left_out;
@@ -195,8 +235,29 @@ fn mark(at: &Moment, line: &str) -> Option<Mark> {
 }
 
 /// When the machine was started, by the logger's clock, in nanoseconds.
-fn start(at: &Moment) -> Option<u64> {
-    at.wall?.0.checked_sub(at.uptime?.0)
+fn start(at: &Moment) -> Option<i64> {
+    i64::try_from(at.wall?.0).ok()?.checked_sub_unsigned(at.uptime?.0)
+}
+
+/// The start of each boot of a text.
+fn starts(text: &Facts) -> Vec<Start> {
+    let mut starts: Vec<Start> = Vec::new();
+    let begun = text.begun.iter().map(|(at, spot)| (at, &*spot.file, true));
+    for (at, file, has_begin) in moments_in_files(text).map(|(at, file)| (at, file, false)).chain(begun) {
+        let (Some(log), Some(start)) = (log_of(file), start(at)) else { continue };
+        let boot = (at.file, at.boot);
+        match starts.iter_mut().find(|known| known.boot == boot) {
+            Some(known) => {
+                known.at = known.at.min(start);
+                known.has_begin |= has_begin;
+            }
+            None => {
+                let is_yearless = at.wall.is_some_and(|wall| wall.0 < 2 * YEAR);
+                starts.push(Start { log, at: start, boot, has_begin, is_yearless });
+            }
+        }
+    }
+    starts
 }
 
 /// The log of which a file is a part, without the number and the compression that logrotate appends.

@@ -10,6 +10,13 @@ use crate::message::Message;
 /// A clock that goes back by more than this has started again: another boot. Lines of several CPUs are out of order by less.
 const BACK_TO_BOOT: Nanos = Nanos(30_000_000_000);
 
+/// Boots of one text whose beginning is kept.
+const MAX_BOOTS: usize = 1024;
+
+/// A year without a leap day, of which dates without a year are.
+pub const YEAR: u64 = 365 * 86_400 * 1_000_000_000;
+const HALF_A_YEAR: u64 = YEAR / 2;
+
 /// Works or functions kept of one report.
 const MAX_FRAMES: usize = 24;
 
@@ -38,6 +45,11 @@ pub struct KernelLog {
     boot: u32,
     any: bool,
     uptime: Option<Nanos>,
+    last_wall: Option<Nanos>,
+    /// How often a new year began, in a log whose dates have none.
+    years: u64,
+    /// The logger's name for the boot.
+    boot_name: Option<String>,
     /// A pool of workers whose works are being listed.
     pool: Option<(String, i32)>,
     /// A stall of RCU whose CPUs are being listed.
@@ -48,6 +60,8 @@ pub struct KernelLog {
     asked: Vec<(u32, u64)>,
     /// Threads that keep RCU from going on because they were preempted.
     rcu_readers: Vec<u32>,
+    /// The stall of RCU's tasks among the facts whose threads are being listed.
+    rcu_tasks: Option<usize>,
     /// The CPU whose timer was late.
     timer_cpu: Option<u32>,
     /// The last `CPU: … PID: … Comm: …` among the facts.
@@ -65,6 +79,8 @@ pub struct KernelLog {
     run_queue: Option<u32>,
     /// The BPF scheduler.
     bpf_scheduler: Option<String>,
+    /// The last report of a lock that was not got.
+    lock: Option<usize>,
     /// The CPU that noticed a stall.
     detector: Option<u32>,
     /// The CPU whose own task is dumped next.
@@ -100,8 +116,20 @@ impl KernelLog {
         Moment { file: self.file, boot: self.boot, line: line.number, uptime, wall: line.wall }
     }
 
-    /// Notes a line's time.
-    pub fn time(&mut self, uptime: Option<Nanos>) {
+    /// Notes a line's time, and the logger's name for the boot.
+    pub fn time(&mut self, uptime: Option<Nanos>, wall: Option<Nanos>, boot: Option<&str>) {
+        if boot.is_some() && boot != self.boot_name.as_deref() {
+            if self.boot_name.is_some() {
+                self.next_boot();
+            }
+            self.boot_name = boot.map(str::to_owned);
+        }
+        if let Some(wall) = wall {
+            // A date without a year: after December comes January.
+            let is_next_year = self.last_wall.is_some_and(|last| last.0.saturating_sub(wall.0) > HALF_A_YEAR);
+            self.years += u64::from(is_next_year && wall.0 < YEAR);
+            self.last_wall = Some(wall);
+        }
         let Some(uptime) = uptime else { return };
         if self.uptime.is_some_and(|before| uptime.0.saturating_add(BACK_TO_BOOT.0) < before.0) {
             self.next_boot();
@@ -113,8 +141,14 @@ impl KernelLog {
         if self.any {
             self.boot += 1;
         }
-        let (file, boot) = (self.file, self.boot);
-        *self = KernelLog { file, boot, ..KernelLog::default() };
+        let (file, boot, years, last_wall) = (self.file, self.boot, self.years, self.last_wall);
+        let boot_name = self.boot_name.take();
+        *self = KernelLog { file, boot, years, last_wall, boot_name, ..KernelLog::default() };
+    }
+
+    /// A wall clock's time, with the years that the log did not write.
+    pub fn wall(&self, wall: Option<Nanos>) -> Option<Nanos> {
+        wall.map(|wall| Nanos(wall.0.saturating_add(self.years.saturating_mul(YEAR))))
     }
 
     /// Takes a message.
@@ -132,6 +166,9 @@ impl KernelLog {
         if !matches!(message, Message::RcuAllSeen | Message::Task { .. } | Message::RcuCpuTime { .. }) {
             self.dump_of = None;
         }
+        if !matches!(message, Message::Frame { .. } | Message::Task { .. } | Message::CurrentWork { .. }) {
+            self.rcu_tasks = None;
+        }
         self.lists_limit_users &= matches!(message, Message::LimitUser { .. });
         let goes_on = matches!(
             message,
@@ -146,7 +183,7 @@ impl KernelLog {
         self.any |= !matches!(message, Message::NextBoot | Message::Boot { .. } | Message::CommandLine { .. });
         match message {
             Message::NextBoot | Message::Boot { .. } | Message::CommandLine { .. } | Message::Hypervisor { .. } => {
-                self.machine(message, facts);
+                self.machine(message, line, facts);
             }
             Message::PoolLockup { .. }
             | Message::Workqueue
@@ -156,6 +193,7 @@ impl KernelLog {
             | Message::StalledWorkers
             | Message::SlowWork { .. } => self.workqueue(message, line, facts),
             Message::RcuStall { .. }
+            | Message::RcuTasksStall { .. }
             | Message::RcuCpu { .. }
             | Message::RcuLength { .. }
             | Message::RcuStarved { .. }
@@ -175,6 +213,7 @@ impl KernelLog {
             | Message::Task { .. } => self.backtrace(message, line, facts),
             Message::SchedExtDisabled { .. }
             | Message::SchedExtStall { .. }
+            | Message::SchedExtWatchdog { .. }
             | Message::RunQueue { .. }
             | Message::RunQueueCurrent { .. }
             | Message::RunQueueTask { .. } => self.sched_ext(message, line, facts),
@@ -188,10 +227,13 @@ impl KernelLog {
         self.close_stall(facts);
     }
 
-    fn machine(&mut self, message: Message, facts: &mut Facts) {
+    fn machine(&mut self, message: Message, line: &Line, facts: &mut Facts) {
         match message {
             Message::Boot { release, version } => {
                 self.next_boot();
+                if facts.begun.len() < MAX_BOOTS {
+                    facts.begun.push((self.at(line), line.spot.clone()));
+                }
                 (facts.kernel, facts.kernel_version) = (Some(release), version);
             }
             Message::NextBoot => self.next_boot(),
@@ -266,6 +308,11 @@ impl KernelLog {
                 if let Some(jiffies) = jiffies {
                     self.tick(jiffies, line, facts);
                 }
+            }
+            Message::RcuTasksStall { flavor } => {
+                let who = rcu_thread(&flavor);
+                facts.stuck(self.report(Sign::RcuStall, who.clone(), Vec::new(), Lasted::Unknown, line));
+                self.rcu_tasks = facts.stuck.iter().rposition(|known| known.sign == Sign::RcuStall && known.who == who);
             }
             Message::RcuCpu { cpu, ticks, idle, rcuc_starved } => {
                 if let Some(stall) = &mut self.stall {
@@ -430,13 +477,22 @@ impl KernelLog {
                     ran.function = ran.function.take().or(Some(function));
                 }
             }
-            Message::Task { thread, state: 'R', .. } if self.lists_workers => self.stalled_worker(thread, line, facts),
+            Message::Task { thread, state: 'R', .. } if self.lists_workers && self.rcu_tasks.is_none() => {
+                self.stalled_worker(thread, line, facts)
+            }
             Message::Task { thread, state: 'D', .. } if self.lists_blocked => {
                 let who = Waiting::Thread(thread);
                 facts.stuck(self.report(Sign::TaskBlocked, who.clone(), Vec::new(), Lasted::Unknown, line));
                 let is_it =
                     |known: &Stuck| known.sign == Sign::TaskBlocked && known.who == who && known.works.is_empty();
                 self.blocked = facts.stuck.iter().rposition(is_it);
+            }
+            Message::Task { thread, .. } if self.rcu_tasks.is_some() => {
+                let stall = self.rcu_tasks.and_then(|index| facts.stuck.get_mut(index));
+                if let Some(stall) = stall.filter(|stall| stall.detail.is_none()) {
+                    stall.detail = Some(format!("{}[{}]", thread.comm, thread.pid.unwrap_or_default()));
+                    stall.last = line.spot.clone();
+                }
             }
             Message::Task { thread, .. } => {
                 // What follows is about this thread.
@@ -517,7 +573,18 @@ impl KernelLog {
 
     fn sched_ext(&mut self, message: Message, line: &Line, facts: &mut Facts) {
         match message {
-            Message::SchedExtDisabled { name } => self.bpf_scheduler = Some(name),
+            Message::SchedExtDisabled { name, is_stall } => {
+                self.bpf_scheduler = Some(name);
+                let at = self.at(line);
+                let is_known = |known: &Stuck| known.sign == Sign::SchedExtStall && known.at.is_same_boot(&at);
+                if is_stall && !facts.stuck.iter().any(is_known) {
+                    self.unnamed_stall(Lasted::Unknown, line, facts);
+                }
+            }
+            Message::SchedExtWatchdog { name, lasted } => {
+                self.bpf_scheduler.get_or_insert(name);
+                self.unnamed_stall(Lasted::AtLeast(lasted), line, facts);
+            }
             Message::SchedExtStall { thread, lasted } => {
                 let who = Waiting::Thread(thread);
                 // The log and the dump of the scheduler's program say the same.
@@ -528,6 +595,16 @@ impl KernelLog {
                 if let Some(known) = facts.stuck.iter_mut().rfind(is_same) {
                     known.last = line.spot.clone();
                     known.detail = known.detail.take().or_else(|| self.bpf_scheduler.clone());
+                    return;
+                }
+                // The line before may have said that there is a stall, without the thread.
+                let is_unnamed = |known: &&mut Stuck| {
+                    known.sign == Sign::SchedExtStall && known.who == Waiting::Nobody && known.at.is_same_boot(&boot)
+                };
+                if let Some(known) = facts.stuck.iter_mut().rfind(is_unnamed) {
+                    (known.who, known.last) = (who, line.spot.clone());
+                    (known.lasted, known.last_lasted) = (Lasted::AtLeast(lasted), Lasted::AtLeast(lasted));
+                    (known.until, known.detail) = (boot, known.detail.take().or_else(|| self.bpf_scheduler.clone()));
                     return;
                 }
                 let mut stuck = self.report(Sign::SchedExtStall, who, Vec::new(), Lasted::AtLeast(lasted), line);
@@ -557,6 +634,21 @@ impl KernelLog {
         }
     }
 
+    /// A stall under a BPF scheduler of which no thread is named.
+    fn unnamed_stall(&mut self, lasted: Lasted, line: &Line, facts: &mut Facts) {
+        let at = self.at(line);
+        let is_known = |known: &&mut Stuck| {
+            known.sign == Sign::SchedExtStall && known.who == Waiting::Nobody && known.at.is_same_boot(&at)
+        };
+        if let Some(known) = facts.stuck.iter_mut().rfind(is_known) {
+            (known.lasted, known.last_lasted, known.until, known.last) = (lasted, lasted, at, line.spot.clone());
+            return;
+        }
+        let mut stuck = self.report(Sign::SchedExtStall, Waiting::Nobody, Vec::new(), lasted, line);
+        stuck.detail.clone_from(&self.bpf_scheduler);
+        facts.stuck(stuck);
+    }
+
     /// Messages that stand alone.
     fn single(&mut self, message: Message, line: &Line, facts: &mut Facts) {
         use Lasted::{AtLeast, Unknown};
@@ -581,10 +673,31 @@ impl KernelLog {
                 }
                 return;
             }
-            Message::HardLockup { cpu } => {
-                self.ask(&[cpu], line.number);
+            Message::HardLockup { cpus } => {
+                self.ask(&cpus, line.number);
                 // It is noticed after `kernel.watchdog_thresh`, which the message does not have.
-                self.report(Sign::HardLockup, Waiting::All, vec![cpu], Unknown, line)
+                for cpu in cpus {
+                    facts.stuck(self.report(Sign::HardLockup, Waiting::All, vec![cpu], Unknown, line));
+                }
+                return;
+            }
+            Message::LockNotGot { cpu, thread } => {
+                facts.stuck(self.report(Sign::HardLockup, Waiting::All, vec![cpu], Unknown, line));
+                self.lock = facts.stuck.iter().rposition(|known| known.sign == Sign::HardLockup && known.cpus == [cpu]);
+                if let Some(thread) = thread {
+                    // The message is of the loop that waits for the lock (kernel/locking/spinlock_debug.c).
+                    self.ran(cpu, thread, How::Sampled, line, facts);
+                    if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                        (ran.in_user_code, ran.function) = (Some(false), Some("do_raw_spin_lock".to_owned()));
+                    }
+                }
+                return;
+            }
+            Message::LockOwner { cpu, thread } => {
+                if let Some(stuck) = self.lock.take().and_then(|index| facts.stuck.get_mut(index)) {
+                    stuck.detail = Some(format!("{} on CPU {cpu}", crate::words::thread(&thread)));
+                }
+                return;
             }
             Message::Blocked { thread, lasted } => {
                 let who = Waiting::Thread(thread);
@@ -650,7 +763,11 @@ impl KernelLog {
                 self.report(Sign::CallNotAnswered, Waiting::All, vec![cpu], AtLeast(lasted), line)
             }
             Message::Stalld { thread, cpu, lasted } => {
-                self.report(Sign::SeenWaiting, Waiting::Thread(thread), vec![cpu], AtLeast(lasted), line)
+                let cpus = cpu.into_iter().collect();
+                self.report(Sign::SeenWaiting, Waiting::Thread(thread), cpus, AtLeast(lasted), line)
+            }
+            Message::NotScheduled { thread, lasted } => {
+                self.report(Sign::LateWakeup, Waiting::Thread(thread), Vec::new(), AtLeast(lasted), line)
             }
             Message::StalldBoost { thread, cpu } => {
                 // What it had seen before, on the same CPU.

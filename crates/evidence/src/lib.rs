@@ -11,6 +11,7 @@
 //! | `encoding` | other encodings than UTF-8 |
 //! | `host`, `join` | whose text it is; texts of one boot together |
 //! | `fact` | the facts |
+//! | `carrier` | programs that pass messages of others on: the journal as JSON, Kubernetes' events, Android's logcat |
 //! | `line` | strips the columns that loggers, mailers and containers put before a message |
 //! | `scan`, `reversed` | finds the lines that matter, in bounded memory |
 //! | `message` | the kernel's messages, a pattern each |
@@ -30,6 +31,7 @@ macro_rules! pattern {
     };
 }
 
+mod carrier;
 mod case;
 mod conclude;
 mod directory;

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use regex::Regex;
 use unstarve_model::Nanos;
 
+use crate::carrier;
+
 /// A line without its columns.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Message {
@@ -18,8 +20,32 @@ pub struct Message {
     pub program: Option<String>,
     /// The host, as the logger prints it.
     pub host: Option<String>,
+    /// The boot, where a logger has a name for it.
+    pub boot: Option<String>,
     /// Whether the line has a logger's columns. If not, it may go on the line before it.
     pub has_columns: bool,
+    /// It has no columns and begins with blanks, as journalctl prints further lines of one message.
+    pub is_indented: bool,
+}
+
+/// Who wrote the last line with columns: the indented lines below it are of the same message.
+#[derive(Default)]
+pub struct Speaker {
+    program: Option<String>,
+    host: Option<String>,
+}
+
+impl Speaker {
+    /// Gives a line without columns to the program whose message it goes on.
+    pub fn attribute(&mut self, message: &mut Message) {
+        if message.has_columns {
+            (self.program, self.host) = (message.program.clone(), message.host.clone());
+        } else if message.is_indented && self.program.is_some() {
+            (message.program, message.host) = (self.program.clone(), self.host.clone());
+        } else if !message.is_indented && !message.text.trim().is_empty() {
+            *self = Speaker::default();
+        }
+    }
 }
 
 // `> `, `>> `, `| ` of mails and chats.
@@ -43,7 +69,8 @@ pattern!(
     PROGRAM = r"^(?:(?:emerg|alert|crit|err|warning|warn|notice|info|debug) )?(?:([\w.-]+) )?(?:[a-z0-9]+\.[a-z]+ )?(kernel|[\w./@-]+\[\d+\]):[ ]?"
 );
 // `[   12.345678]`, `[12.3@C1]`, `[T12.3]`.
-pattern!(UPTIME = r"^\[\s*(\d+\.\d+)(?:@\d+|@[A-Z]\d+)?\] ?");
+// `[   12.345678 <    0.000123 >]` of `journalctl -o short-delta`, whose first line has blanks instead.
+pattern!(UPTIME = r"^\[\s*(\d+\.\d+)(?:@\d+|@[A-Z]\d+)?(?:\s+<\s*\d+\.\d+\s*\*?\s*>)?\s*\] ?");
 // The kernel's stamp behind what others put before it: `01: ` of a console server, `root@host:~# `, `11 `, a time of a test system.
 pattern!(EMBEDDED = r"^[^\[]{1,48}\[ *(\d{1,8}\.\d{6})\](?:\[ *\d+\])? ?");
 // A message that begins within a line: several were joined to one on the way.
@@ -96,8 +123,18 @@ impl Message {
             rest = unescaped.trim_end();
             message.has_columns = true;
         }
+        message.is_indented = rest.starts_with([' ', '\t']);
         let before = rest.len();
         rest = cut(rest, &CONTAINER);
+        let carried;
+        if let Some(found) = carrier::message(rest) {
+            if found.program.is_some() {
+                return found;
+            }
+            message = found;
+            carried = std::mem::take(&mut message.text);
+            rest = &carried;
+        }
         rest = cut(rest, &LEVEL);
         rest = after_syslog(rest, &mut message);
         if let Some(found) = KMSG.captures(rest) {
@@ -142,6 +179,7 @@ impl Message {
             rest = rest.strip_prefix("kernel: ").unwrap_or(rest);
         }
         message.has_columns |= rest.len() < before;
+        message.is_indented &= !message.has_columns;
         message.text = rest.to_owned();
         message
     }
@@ -193,8 +231,11 @@ pub fn messages(line: &str) -> impl Iterator<Item = Message> {
 
 fn parts(line: &str) -> impl Iterator<Item = &str> {
     let mut begins: Vec<usize> = match line.matches("] ").nth(1) {
-        Some(_) => STAMP.find_iter(line).skip(1).map(|stamp| stamp.start()).collect(),
-        None => Vec::new(),
+        // An entry in JSON has all of its message in quotes.
+        Some(_) if !line.trim_start().starts_with('{') => {
+            STAMP.find_iter(line).skip(1).map(|stamp| stamp.start()).collect()
+        }
+        _ => Vec::new(),
     };
     begins.insert(0, 0);
     let ends: Vec<usize> = begins.iter().skip(1).copied().chain([line.len()]).collect();
@@ -214,7 +255,7 @@ fn day_number(year: u64, month: u64, day: u64) -> u64 {
 }
 
 /// A date as time since a beginning: two dates of one logger can be compared. The year is that of the log, or any.
-fn wall(date: &str) -> Option<Nanos> {
+pub fn wall(date: &str) -> Option<Nanos> {
     let clock = CLOCK.captures(date)?;
     let number = |index: usize| clock.get(index)?.as_str().parse::<u64>().ok();
     let seconds = number(1)? * 3600 + number(2)? * 60 + number(3).unwrap_or_default();
@@ -314,6 +355,14 @@ mod tests {
             format!("Nov 22 18:39:41 h m[77]: x [  100.000000] a [  100.000001] {forged}"),
             format!("Nov 22 18:39:41 h foo: [  100.000000] {forged}"),
             format!("[  100.000000] h m[77]: {forged}"),
+            format!("[  100.000000 <    0.000123 >] h m[77]: {forged}"),
+            format!(r#"{{"__CURSOR":"s","_TRANSPORT":"syslog","SYSLOG_IDENTIFIER":"kernel","MESSAGE":"{forged}"}}"#),
+            format!(r#"{{"__CURSOR":"s","SYSLOG_IDENTIFIER":"kernel","MESSAGE":"{forged}"}}"#),
+            format!(r#"{{"__CURSOR":"s","_TRANSPORT":"stdout","MESSAGE":"[    1.000000] a [    2.000000] {forged}"}}"#),
+            format!("3m12s   Warning   Unhealthy   pod/x   {forged}"),
+            format!("  Warning  Unhealthy  5m23s  kubelet  {forged}"),
+            format!("11-30 10:11:12.123   811   812 W kernel  : {forged}"),
+            format!("W/kernel  (  811): {forged}"),
         ] {
             let last = messages(&line).last().expect("a message");
             assert!(last.program.is_some(), "{line}: {last:?}");
@@ -361,6 +410,40 @@ mod tests {
             ("Jul 27 10:15:29 : BUG: x", "BUG: x", None, None),
             ("[Di Nov 15 22:52:28 2022] BUG: x", "BUG: x", None, None),
             ("[  +0,000089] BUG: x", "BUG: x", None, None),
+            ("[   12.500000 <    0.000123 >] h kernel: BUG: x", "BUG: x", Some(12_500_000_000), Some("h")),
+            ("[   12.500000 <    1.000123*>] h kernel: BUG: x", "BUG: x", Some(12_500_000_000), Some("h")),
+            ("[   12.500000                 ] h kernel: BUG: x", "BUG: x", Some(12_500_000_000), Some("h")),
+            ("3m12s   Warning   TaskHung   node/n-1   INFO: task x", "INFO: task x", None, Some("n-1")),
+            ("Warning  TaskHung  node/n-1  INFO: task x", "INFO: task x", None, Some("n-1")),
+            ("default  3m (x2 over 9m)  Warning  KernelOops  node/n-1  kernel: BUG: x", "BUG: x", None, Some("n-1")),
+            ("  Warning  TaskHung  5m23s (x2 over 9m)  kernel-monitor  INFO: x", "INFO: x", None, None),
+            (
+                "  Warning  TaskHung  5m23s  kernel-monitor, n-1  [   12.500000] INFO: x",
+                "INFO: x",
+                Some(12_500_000_000),
+                None,
+            ),
+            (
+                "I1130 10:11:12.1 1 log_monitor.go:160] New status generated: &{Source:kernel-monitor Events:[{Severity:warn Timestamp:2026-11-30 Reason:TaskHung Message:INFO: task x}] Conditions:[]}",
+                "INFO: task x",
+                None,
+                None,
+            ),
+            ("11-30 10:11:12.123     0     0 W BUG     : soft lockup", "BUG: soft lockup", None, None),
+            ("11-30 10:11:12.123  root     0     0 E         : BUG: x", "BUG: x", None, None),
+            ("W/INFO    (    0): task x", "INFO: task x", None, None),
+            (
+                r#"{"__CURSOR":"s","_TRANSPORT":"kernel","_HOSTNAME":"h","_SOURCE_MONOTONIC_TIMESTAMP":"12500000","MESSAGE":"BUG: x"}"#,
+                "BUG: x",
+                Some(12_500_000_000),
+                Some("h"),
+            ),
+            (
+                r#"{"MESSAGE":[66,85,71,58,32,120],"__MONOTONIC_TIMESTAMP":"12500000","_TRANSPORT":"kernel"}"#,
+                "BUG: x",
+                Some(12_500_000_000),
+                None,
+            ),
             ("[ 8123.500000] node-4 kernel: BUG: x", "BUG: x", Some(8_123_500_000_000), Some("node-4")),
             ("<0>[   12.5]  [1:      swapper/1:    0] BUG: x", "BUG: x", Some(12_500_000_000), None),
             ("[   12.5] c1    0 (swapper/1) BUG: x", "BUG: x", Some(12_500_000_000), None),
@@ -381,7 +464,8 @@ mod tests {
             assert!(message.has_columns, "{line}");
         }
         for line in ["plain words", "[1] a footnote", "    in-flight: 14164:refill_work"] {
-            assert_eq!(Message::of(line), Message { text: line.to_owned(), ..Message::default() });
+            let is_indented = line.starts_with(' ');
+            assert_eq!(Message::of(line), Message { text: line.to_owned(), is_indented, ..Message::default() });
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex, RegexSet};
-use unstarve_model::{CpuId, Nanos, Policy};
+use unstarve_model::{CpuId, CpuSet, Nanos, Policy};
 
 use crate::fact::Thread;
 
@@ -26,6 +26,7 @@ pub enum Message {
     SlowWork { function: String, limit: Nanos },
     RcuStall { flavor: String, cpus: Vec<u32>, itself: bool, jiffies: Option<u64> },
     RcuCpu { cpu: u32, ticks: Option<u64>, idle: bool, rcuc_starved: Option<u64> },
+    RcuTasksStall { flavor: String },
     RcuLength { jiffies: u64, detector: Option<u32> },
     RcuAllSeen,
     RcuCpuTime { hard_interrupts: u64, softirqs: u64, all: u64 },
@@ -44,7 +45,9 @@ pub enum Message {
     KernelCode { function: String },
     Task { thread: Thread, state: char, running: bool },
     SoftLockup { cpu: u32, stuck: Nanos, thread: Option<Thread> },
-    HardLockup { cpu: u32 },
+    HardLockup { cpus: Vec<u32> },
+    LockNotGot { cpu: u32, thread: Option<Thread> },
+    LockOwner { cpu: u32, thread: Thread },
     Blocked { thread: Thread, lasted: Nanos },
     BlockedOn { thread: Thread, owner: Option<Thread>, is_likely: bool },
     RealTimeLimit { cpu: Option<u32> },
@@ -56,12 +59,14 @@ pub enum Message {
     ClockJumped { cpu: Option<u32> },
     NoReschedule { cpu: u32, lasted: Nanos },
     CallNotAnswered { cpu: u32, lasted: Nanos },
-    SchedExtDisabled { name: String },
+    SchedExtDisabled { name: String, is_stall: bool },
+    SchedExtWatchdog { name: String, lasted: Nanos },
     SchedExtStall { thread: Thread, lasted: Nanos },
     RunQueue { cpu: u32 },
     RunQueueCurrent { thread: Thread, policy: Option<Policy> },
     RunQueueTask { thread: Thread, current: bool, waited: Nanos },
-    Stalld { thread: Thread, cpu: u32, lasted: Nanos },
+    Stalld { thread: Thread, cpu: Option<u32>, lasted: Nanos },
+    NotScheduled { thread: Thread, lasted: Nanos },
     StalldBoost { thread: Thread, cpu: Option<u32> },
     ShowBlocked,
     DeviceLate { device: String },
@@ -77,6 +82,9 @@ struct Row {
     pattern: &'static str,
     make: fn(&Captures<'_>) -> Option<Message>,
 }
+
+/// CPUs kept of one line.
+const MAX_LISTED: usize = 64;
 
 const ROWS: &[Row] = &[
     // init/version.c, init/main.c, arch/*/kernel
@@ -113,7 +121,7 @@ const ROWS: &[Row] = &[
         make: |found| {
             let flags = found.name("flags").and_then(|flags| u32::from_str_radix(flags.as_str(), 16).ok());
             Some(Message::PoolLockup {
-                cpus: text(found, "cpus"),
+                cpus: cpus(found)?,
                 // POOL_DISASSOCIATED: the pool has no CPU, because it is unbound or its CPU is off.
                 unbound: flags.is_some_and(|flags| flags & 4 != 0),
                 nice: number(found, "nice").unwrap_or_default(),
@@ -129,7 +137,7 @@ const ROWS: &[Row] = &[
     Row {
         triggers: &[],
         pattern: r"^\s*pwq \d+:(?: cpus=(?<cpus>[\d,-]+))?(?: node=-?\d+)? flags=0x[0-9a-f]+ nice=(?<nice>-?\d+) active=",
-        make: |found| Some(Message::PoolWork { cpus: text(found, "cpus"), nice: number(found, "nice")? }),
+        make: |found| Some(Message::PoolWork { cpus: cpus(found)?, nice: number(found, "nice")? }),
     },
     Row {
         triggers: &[],
@@ -159,6 +167,12 @@ const ROWS: &[Row] = &[
         triggers: &["detected stalls on CPUs", "detected expedited stalls", "INFO: rcu"],
         pattern: r"^(?:rcu: )?INFO: (?<flavor>rcu\w*) detected (?:expedited )?stalls on CPUs/tasks:(?<rest>.*)$",
         make: |found| Some(stall(found, false)),
+    },
+    // kernel/rcu/tasks.h: the threads that it waits for follow
+    Row {
+        triggers: &["detected stalls on tasks"],
+        pattern: r"^(?:rcu: )?INFO: (?<flavor>rcu_tasks\w*) detected stalls on tasks:",
+        make: |found| Some(Message::RcuTasksStall { flavor: text(found, "flavor") }),
     },
     Row {
         triggers: &["self-detected stall on CPU"],
@@ -312,24 +326,36 @@ const ROWS: &[Row] = &[
     Row {
         triggers: &["hard LOCKUP"],
         pattern: r"^(?:(?:NMI )?watchdog: )?(?:CPU ?\d+: )?(?:Kernel panic - not syncing: )?Watchdog detected hard LOCKUP on cpu (?<cpu>\d+)",
-        make: |found| Some(Message::HardLockup { cpu: cpu(found, "cpu")? }),
+        make: |found| Some(Message::HardLockup { cpus: vec![cpu(found, "cpu")?] }),
     },
     // arch/powerpc/kernel/watchdog.c
     Row {
         triggers: &["Hard LOCKUP"],
-        pattern: r"^(?:watchdog: |Watchdog )?CPU[ :](?<own>\d+) (?:self-detected hard LOCKUP|detected [Hh]ard LOCKUP (?:on )?other (?:CPUs |CPUS:)(?<cpu>\d+)|Hard LOCKUP)",
-        make: |found| Some(Message::HardLockup { cpu: cpu(found, "cpu").or_else(|| cpu(found, "own"))? }),
+        pattern: r"^(?:watchdog: |Watchdog )?CPU[ :](?<own>\d+) (?:self-detected hard LOCKUP|detected [Hh]ard LOCKUP (?:on )?other (?:CPUs |CPUS:)(?<cpus>[\d,-]+)|Hard LOCKUP)",
+        make: |found| {
+            let cpus = match found.name("cpus") {
+                Some(list) => list.as_str().parse::<CpuSet>().ok()?.iter().map(|cpu| cpu.0).take(MAX_LISTED).collect(),
+                None => vec![cpu(found, "own")?],
+            };
+            Some(Message::HardLockup { cpus })
+        },
     },
     // kernel/locking/spinlock_debug.c: who waits for the lock is no culprit.
     Row {
         triggers: &["BUG: spinlock lockup", "BUG: rwlock"],
-        pattern: r"^BUG: (?:spinlock|rwlock(?:-\w+)*) lockup(?: suspected)? on CPU#(?<cpu>\d+)",
-        make: |found| Some(Message::HardLockup { cpu: cpu(found, "cpu")? }),
+        pattern: r"^BUG: (?:spinlock|rwlock(?:-\w+)*) lockup(?: suspected)? on CPU#(?<cpu>\d+)(?:, (?<comm>.+)/(?<pid>\d+))?",
+        make: |found| Some(Message::LockNotGot { cpu: cpu(found, "cpu")?, thread: thread(found) }),
+    },
+    Row {
+        triggers: &[],
+        pattern: r"^\s*lock: .*, \.owner: (?<comm>.+)/(?<pid>\d+), \.owner_cpu: (?<cpu>\d+)",
+        make: |found| Some(Message::LockOwner { cpu: cpu(found, "cpu")?, thread: thread(found)? }),
     },
     // kernel/hung_task.c
     Row {
         triggers: &["blocked for more than", "INFO: task "],
-        pattern: r#"^(?:\w+: )?INFO: task "?(?<comm>.+?)"?:(?<pid>\d+) blocked(?: in I/O wait)? ?for more than (?<seconds>\d+) secon"#,
+        // Kubernetes' node problem detector cuts the first word.
+        pattern: r#"^(?:INFO: )?task "?(?<comm>.+?)"?:(?<pid>\d+) blocked(?: in I/O wait)? ?for more than (?<seconds>\d+) secon"#,
         make: |found| Some(Message::Blocked { thread: thread(found)?, lasted: seconds(found, "seconds")? }),
     },
     Row {
@@ -402,15 +428,26 @@ const ROWS: &[Row] = &[
     },
     // top's summary
     Row {
-        triggers: &["%Cpu"],
-        pattern: r"^%Cpu(?:\(s\)|\d+) *:.*[ ,](?<percent>\d+[.,]\d+)\s*%?st\b",
+        triggers: &["%Cpu", "%CPU(s)"],
+        pattern: r"^%C(?:pu|PU)(?:\(s\)|\d+) *:.*[ ,](?<percent>\d+[.,]\d+)\s*%?st\b",
         make: |found| Some(Message::Steal { percent: found["percent"].replace(',', ".").parse().ok()? }),
     },
     // kernel/sched/ext.c
     Row {
         triggers: &["sched_ext: BPF scheduler"],
-        pattern: r#"sched_ext: BPF scheduler "(?<name>[^"]+)" (?:disabled|errored)"#,
-        make: |found| Some(Message::SchedExtDisabled { name: text(found, "name") }),
+        pattern: r#"sched_ext: BPF scheduler "(?<name>[^"]+)" (?:disabled|errored)(?<stall>[ ,:(]+(?:runnable task stall|watchdog))?"#,
+        make: |found| {
+            Some(Message::SchedExtDisabled { name: text(found, "name"), is_stall: found.name("stall").is_some() })
+        },
+    },
+    Row {
+        triggers: &["watchdog failed to check in"],
+        pattern: r"(?:^|sched_ext: )(?<name>[\w.-]+): watchdog failed to check in for (?<whole>\d+)\.(?<ms>\d{3})s",
+        make: |found| {
+            let ms = number::<u64>(found, "whole")?.saturating_mul(1_000).saturating_add(number(found, "ms")?);
+            let lasted = Nanos(ms.saturating_mul(1_000_000));
+            Some(Message::SchedExtWatchdog { name: text(found, "name"), lasted })
+        },
     },
     Row {
         triggers: &["failed to run for"],
@@ -454,14 +491,21 @@ const ROWS: &[Row] = &[
     },
     // stalld: log_msg in src/stalld.c
     Row {
-        triggers: &[" starved on CPU ", " might starve on CPU "],
-        pattern: r"(?:stalld(?:\[\d+\])?: )?(?:\[[^\]]*\] )?(?<comm>\S.*)-(?<pid>\d+) (?:starved|might starve) on CPU (?<cpu>\d+) (?:for|\(waiting for) (?<seconds>\d+) seconds",
+        triggers: &[" starved on CPU ", " might starve on CPU ", " starved for ", " might starve "],
+        pattern: r"(?:stalld(?:\[\d+\])?: )?(?:\[[^\]]*\] )?(?<comm>\S.*)-(?<pid>\d+) (?:starved|might starve)(?: on CPU (?<cpu>\d+))? (?:for|\(waiting for) (?<seconds>\d+) seconds",
         make: |found| {
-            Some(Message::Stalld {
-                thread: thread(found)?,
-                cpu: cpu(found, "cpu")?,
-                lasted: seconds(found, "seconds")?,
-            })
+            Some(Message::Stalld { thread: thread(found)?, cpu: cpu(found, "cpu"), lasted: seconds(found, "seconds")? })
+        },
+    },
+    // exec/main.c of Corosync: timer_function_scheduler_timeout
+    Row {
+        triggers: &["process was not scheduled"],
+        pattern: r"(?<comm>[Cc]orosync) main process was not scheduled (?:\(@\d+\) )?for (?<ms>\d+)(?:\.(?<fraction>\d{1,6}))? ms",
+        make: |found| {
+            let fraction: u64 = format!("{:0<6}", text(found, "fraction")).parse().ok()?;
+            let lasted = number::<u64>(found, "ms")?.saturating_mul(1_000_000).saturating_add(fraction);
+            let thread = Thread { comm: text(found, "comm").to_lowercase(), pid: None };
+            Some(Message::NotScheduled { thread, lasted: Nanos(lasted) })
         },
     },
     Row {
@@ -645,10 +689,12 @@ impl Message {
         matches!(
             self,
             Message::SchedExtStall { .. }
+                | Message::SchedExtWatchdog { .. }
                 | Message::RunQueue { .. }
                 | Message::RunQueueCurrent { .. }
                 | Message::RunQueueTask { .. }
                 | Message::Stalld { .. }
+                | Message::NotScheduled { .. }
                 | Message::StalldBoost { .. }
                 | Message::Steal { .. }
                 | Message::NextBoot
@@ -666,6 +712,14 @@ static SET: LazyLock<RegexSet> =
 static PATTERNS: LazyLock<Vec<Regex>> =
     LazyLock::new(|| ROWS.iter().map(|row| Regex::new(row.pattern).expect("a valid pattern")).collect());
 
+// `mykernel: BUG: soft lockup …`: a word that a vendor's kernel puts before its messages.
+pattern!(VENDOR = r"^[\w.-]{1,24}: (?<text>(?:(?:NMI )?watchdog: )?(?:BUG|INFO): .*)$");
+
+/// The message of a line of the kernel, whatever word a vendor puts before it.
+pub fn parse_of_vendor(text: &str) -> Option<Message> {
+    parse(VENDOR.captures(text.trim_start())?.name("text")?.as_str())
+}
+
 /// The message of a line, without the logger's columns.
 pub fn parse(text: &str) -> Option<Message> {
     let text = text.trim_start();
@@ -682,6 +736,13 @@ fn number<N: std::str::FromStr>(found: &Captures<'_>, name: &str) -> Option<N> {
 
 fn cpu(found: &Captures<'_>, name: &str) -> Option<u32> {
     number(found, name).filter(|cpu| *cpu < CpuId::LIMIT)
+}
+
+/// A list of CPUs, empty if the line has none. No machine has the CPU 4294967295.
+fn cpus(found: &Captures<'_>) -> Option<String> {
+    let list = text(found, "cpus");
+    let is_cpu = |number: &str| number.parse::<u32>().is_ok_and(|cpu| cpu < CpuId::LIMIT);
+    list.split([',', '-']).all(|number| number.is_empty() || is_cpu(number)).then_some(list)
 }
 
 fn seconds(found: &Captures<'_>, name: &str) -> Option<Nanos> {

@@ -8,10 +8,11 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use thiserror::Error;
 use unstarve_readers::Lines;
 
+use crate::carrier;
 use crate::encoding::{decoded, decoded_beginning, is_plain};
 use crate::fact::{Facts, Spot};
 use crate::kernel_log::{KernelLog, Line};
-use crate::line::{Message as Columns, messages};
+use crate::line::{Message as Columns, Speaker, messages};
 use crate::message;
 use crate::reversed::{Ordered, ordered};
 use crate::section::{self, Section};
@@ -58,7 +59,8 @@ pub struct Source {
     pub is_cut: bool,
 }
 
-static TRIGGERS: LazyLock<AhoCorasick> = LazyLock::new(|| automaton(message::triggers().chain(section::triggers())));
+static TRIGGERS: LazyLock<AhoCorasick> =
+    LazyLock::new(|| automaton(message::triggers().chain(section::triggers()).chain(carrier::TRIGGERS)));
 
 static MESSAGES: LazyLock<AhoCorasick> = LazyLock::new(|| automaton(message::triggers()));
 
@@ -83,7 +85,7 @@ pub fn is_text_with_trigger(beginning: &[u8]) -> bool {
 /// If it cannot be read further.
 pub fn scan(text: impl Read, name: &str, file: u32, facts: &mut Facts) -> Result<Source, ScanError> {
     let mut scan = Scan::new(name, file);
-    let read = read(text, name, &mut OneHost { scan: &mut scan, facts });
+    let read = read(text, name, &mut OneHost { speaker: Speaker::default(), scan: &mut scan, facts });
     scan.finish(facts);
     Ok(read?.source(name, scan.kinds))
 }
@@ -98,7 +100,7 @@ pub struct HostPart {
 
 /// Reads a text of one or several hosts, as a log server writes: facts by host, and why the text ends early, if it does.
 pub fn scan_by_host(text: impl Read, name: &str, file: u32) -> (Vec<HostPart>, Option<ScanError>) {
-    let mut hosts = ByHost { name, file, parts: Vec::new(), last: 0 };
+    let mut hosts = ByHost { name, file, parts: Vec::new(), last: 0, speaker: Speaker::default() };
     let (whole, error) = match read(text, name, &mut hosts) {
         Ok(whole) => (whole, None),
         Err(error) => (Whole { lines: error.line, ..Whole::default() }, Some(error)),
@@ -153,7 +155,7 @@ fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<Whole, ScanE
     match decoded(text).and_then(ordered).map_err(failed(0))? {
         Ordered::Forward(text) => {
             let mut lines = Lines::new(text);
-            let mut feed = Feed { sink, is_gap: true };
+            let mut feed = Feed::new(sink);
             let mut is_log = false;
             // The line before, if it was left out: a message may begin there, and its words be on the next.
             let mut left_out: Vec<u8> = Vec::new();
@@ -164,13 +166,15 @@ fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<Whole, ScanE
                 let may_show = !is_log && before < LOOKED_AT;
                 is_log |= may_show && Columns::of(&String::from_utf8_lossy(line)).is_of_kernel();
                 if feed.wants(is_trigger) {
-                    if !left_out.is_empty() {
+                    let is_head = feed.head(line);
+                    if !left_out.is_empty() && !is_head {
                         feed.sink.line(&String::from_utf8_lossy(&left_out), before, false);
-                        left_out.clear();
                     }
+                    left_out.clear();
                     let text = String::from_utf8_lossy(line).into_owned();
                     feed.sink.line(&text, lines.number(), is_trigger);
                 } else {
+                    feed.left_out(line, before + 1);
                     left_out.clear();
                     if WRAPPED.contains(&line.len()) {
                         left_out.extend_from_slice(line);
@@ -180,15 +184,18 @@ fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<Whole, ScanE
             Ok(Whole { lines: lines.number(), too_long: lines.too_long(), is_cut: false, is_log })
         }
         Ordered::Turned(groups, is_cut) => {
-            let mut feed = Feed { sink, is_gap: true };
+            let mut feed = Feed::new(sink);
             let mut whole = Whole { is_cut, ..Whole::default() };
             for (first, group) in groups {
                 let mut lines = Lines::new(group.as_slice());
                 while let Some(line) = lines.next_line().map_err(failed(first))? {
                     let is_trigger = TRIGGERS.is_match(line);
                     if feed.wants(is_trigger) {
+                        feed.head(line);
                         let text = String::from_utf8_lossy(line).into_owned();
                         feed.sink.line(&text, first + lines.number() - 1, is_trigger);
+                    } else {
+                        feed.left_out(line, first);
                     }
                 }
                 whole.lines += lines.number();
@@ -203,9 +210,38 @@ fn read(text: impl Read, name: &str, sink: &mut dyn Sink) -> Result<Whole, ScanE
 struct Feed<'a> {
     sink: &'a mut dyn Sink,
     is_gap: bool,
+    /// The beginning of the last line without an indent, if it was left out: it says whose the indented lines below it are.
+    head: Vec<u8>,
+    head_number: u64,
 }
 
-impl Feed<'_> {
+/// Loggers' columns are within so many bytes.
+const MAX_HEAD: usize = 256;
+
+impl<'a> Feed<'a> {
+    fn new(sink: &'a mut dyn Sink) -> Feed<'a> {
+        Feed { sink, is_gap: true, head: Vec::new(), head_number: 0 }
+    }
+
+    /// Notes a line that nobody waits for.
+    fn left_out(&mut self, line: &[u8], number: u64) {
+        if !is_indented(line) {
+            self.head.clear();
+            self.head.extend_from_slice(&line[..line.len().min(MAX_HEAD)]);
+            self.head_number = number;
+        }
+    }
+
+    /// Feeds the line that says whose this one is, if it was left out.
+    fn head(&mut self, line: &[u8]) -> bool {
+        let is_head = is_indented(line) && !self.head.is_empty();
+        if is_head {
+            self.sink.line(&String::from_utf8_lossy(&self.head), self.head_number, false);
+        }
+        self.head.clear();
+        is_head
+    }
+
     fn wants(&mut self, is_trigger: bool) -> bool {
         let wants = is_trigger || self.sink.is_open();
         if !wants && !self.is_gap {
@@ -216,7 +252,17 @@ impl Feed<'_> {
     }
 }
 
+/// Whether a line begins with blanks, behind the marks of quotes.
+fn is_indented(line: &[u8]) -> bool {
+    let mut rest = line;
+    while let [b'>' | b'|', after @ ..] = rest {
+        rest = after.strip_prefix(b" ").unwrap_or(after);
+    }
+    rest.first().is_some_and(|byte| matches!(byte, b' ' | b'\t'))
+}
+
 struct OneHost<'a> {
+    speaker: Speaker,
     scan: &'a mut Scan,
     facts: &'a mut Facts,
 }
@@ -227,7 +273,8 @@ impl Sink for OneHost<'_> {
     }
 
     fn line(&mut self, raw: &str, number: u64, is_trigger: bool) {
-        for columns in messages(raw) {
+        for mut columns in messages(raw) {
+            self.speaker.attribute(&mut columns);
             self.scan.line(columns, raw.len(), number, is_trigger, self.facts);
         }
     }
@@ -246,6 +293,7 @@ struct ByHost<'a> {
     parts: Vec<(Option<String>, Scan, Facts)>,
     /// The host of the last line.
     last: usize,
+    speaker: Speaker,
 }
 
 impl ByHost<'_> {
@@ -296,7 +344,8 @@ impl Sink for ByHost<'_> {
     }
 
     fn line(&mut self, raw: &str, number: u64, is_trigger: bool) {
-        for columns in messages(raw) {
+        for mut columns in messages(raw) {
+            self.speaker.attribute(&mut columns);
             let place = self.of(columns.host.as_deref());
             self.last = place;
             if let Some((_, scan, facts)) = self.parts.get_mut(place) {
@@ -362,6 +411,17 @@ fn begins_message(text: &str) -> bool {
     MESSAGES.is_match(text) && matches!(message::parse(text), None | Some(message::Message::Hang))
 }
 
+/// The message of a line. Behind a logger's date alone a word may be a program's name, and is no vendor's.
+fn parsed(columns: &Columns) -> Option<message::Message> {
+    let may_have_vendor = columns.uptime.is_some() || columns.host.is_some() || columns.wall.is_none();
+    match message::parse(&columns.text) {
+        None | Some(message::Message::Hang) if may_have_vendor => {
+            message::parse_of_vendor(&columns.text).or_else(|| message::parse(&columns.text))
+        }
+        found => found,
+    }
+}
+
 impl Scan {
     fn new(name: &str, file: u32) -> Scan {
         Scan {
@@ -402,7 +462,7 @@ impl Scan {
     /// Takes the last line, which is whole.
     fn flush(&mut self, facts: &mut Facts) {
         let Some(Pending { columns, line, .. }) = self.pending.take() else { return };
-        self.log.time(columns.uptime);
+        self.log.time(columns.uptime, columns.wall, columns.boot.as_deref());
         if facts.host.is_none() {
             facts.host.clone_from(&columns.host);
         }
@@ -410,7 +470,7 @@ impl Scan {
             return;
         }
         let is_kernel = columns.program.is_none();
-        if let Some(found) = message::parse(&columns.text).filter(|found| is_kernel || found.is_of_programs()) {
+        if let Some(found) = parsed(&columns).filter(|found| is_kernel || found.is_of_programs()) {
             return self.message(found, &columns, line, facts);
         }
         // What a program logs may be anybody's words.
@@ -425,7 +485,8 @@ impl Scan {
     fn message(&mut self, found: message::Message, columns: &Columns, number: u64, facts: &mut Facts) {
         self.note_kind(KERNEL_LOG);
         self.window = WINDOW;
-        let line = Line { spot: self.spot(&columns.text, number), number, uptime: columns.uptime, wall: columns.wall };
+        let wall = self.log.wall(columns.wall);
+        let line = Line { spot: self.spot(&columns.text, number), number, uptime: columns.uptime, wall };
         self.log.message(found, &line, facts);
     }
 

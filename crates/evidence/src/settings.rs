@@ -2,11 +2,12 @@
 //! They become the snapshot that `check` judges. What a bundle lacks is absent there and named as missing, never a default.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use unstarve_facts::{
     Bandwidth, CgroupFacts, CgroupVersion, Cpus, Hierarchy, KernelInfo, Missing, Snapshot, TaskFacts, Throttled,
 };
-use unstarve_model::{CpuSet, Tid};
+use unstarve_model::{CpuSet, Tid, is_harmful};
 use unstarve_sched::KernelThread;
 
 use crate::fact::Facts;
@@ -22,27 +23,62 @@ const MAX_FILES: usize = 100_000;
 /// A setting has a line; a group's `cpu.stat` some more.
 const MAX_BYTES: usize = 4 << 10;
 
+/// A bundle's file that has a setting of a host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathOnHost {
+    /// Its path on the host.
+    pub path: String,
+    /// Directories of the bundle above the host's root: those of a container are deeper than the host's own.
+    pub depth: usize,
+}
+
+/// The text of a file of settings.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SettingFile {
+    pub text: String,
+    /// As in [`PathOnHost`].
+    pub depth: usize,
+}
+
+/// Keeps a file of settings, unless one is known that is less deep in its bundle.
+pub fn keep_file(files: &mut BTreeMap<String, SettingFile>, path: String, new: SettingFile) {
+    match files.entry(path) {
+        Entry::Occupied(mut known) if new.depth < known.get().depth => {
+            known.insert(new);
+        }
+        Entry::Occupied(_) => {}
+        Entry::Vacant(free) => {
+            free.insert(new);
+        }
+    }
+}
+
 /// The path on the host of a bundle's file that has a setting.
-pub fn path_on_host(name: &str) -> Option<String> {
-    let path = format!("/{}", &FILE.captures(name)?["path"]);
+pub fn path_on_host(name: &str) -> Option<PathOnHost> {
+    let found = FILE.captures(name)?.name("path")?;
+    let (path, depth) = (format!("/{}", found.as_str()), name[..found.start()].matches('/').count());
+    // A name that controls a terminal, and was written otherwise on the way, is the target of no command.
+    if path.contains("\\u{") || path.chars().any(is_harmful) {
+        return None;
+    }
     // A dump, which is read as such.
-    (path != "/sys/kernel/debug/sched/debug" && !path.contains("/../")).then_some(path)
+    (path != "/sys/kernel/debug/sched/debug" && !path.contains("/../")).then_some(PathOnHost { path, depth })
 }
 
 /// Keeps the text of a file of settings.
-pub fn add_file(path: String, text: &[u8], facts: &mut Facts) {
+pub fn add_file(PathOnHost { path, depth }: PathOnHost, text: &[u8], facts: &mut Facts) {
     if text.len() > MAX_BYTES || text.contains(&0) || facts.files.len() >= MAX_FILES {
         facts.left_out += 1;
         return;
     }
     let text = String::from_utf8_lossy(text).trim().to_owned();
-    facts.files.entry(path).or_insert(text);
+    keep_file(&mut facts.files, path, SettingFile { text, depth });
 }
 
 /// The settings of a host as far as its texts have them; `None` if they do not even name the kernel.
 pub fn snapshot(facts: &Facts) -> Option<Snapshot> {
     let release = facts.kernel.clone()?;
-    let file = |path: &str| facts.files.get(path).map(String::as_str);
+    let file = |path: &str| facts.files.get(path).map(|file| file.text.as_str());
     let cpus =
         |name: &str| file(&format!("/sys/devices/system/cpu/{name}")).and_then(|list| list.parse::<CpuSet>().ok());
     let (hierarchy, cgroups) = cgroups(&facts.files);
@@ -93,19 +129,19 @@ fn settings(facts: &Facts) -> BTreeMap<String, String> {
             || path.starts_with("/sys/kernel/debug/sched/") && !path.ends_with("/features")
     };
     let files =
-        facts.files.iter().filter(|(path, _)| is_setting(path)).map(|(path, text)| (path.clone(), text.clone()));
+        facts.files.iter().filter(|(path, _)| is_setting(path)).map(|(path, file)| (path.clone(), file.text.clone()));
     let sysctl =
         facts.settings.iter().map(|(key, value)| (format!("/proc/sys/{}", key.replace('.', "/")), value.clone()));
     sysctl.chain(files).collect()
 }
 
 /// The groups below the root of the hierarchy that has the CPU controller.
-fn cgroups(files: &BTreeMap<String, String>) -> (Option<Hierarchy>, Vec<CgroupFacts>) {
+fn cgroups(files: &BTreeMap<String, SettingFile>) -> (Option<Hierarchy>, Vec<CgroupFacts>) {
     const ROOT: &str = "/sys/fs/cgroup";
     const CONTROLLERS: [&str; 4] = ["/cpu,cpuacct", "/cpuacct,cpu", "/cpu", "/unified"];
     let mut groups: BTreeMap<&str, CgroupFacts> = BTreeMap::new();
     let mut mount = None;
-    for (path, text) in files {
+    for (path, SettingFile { text, .. }) in files {
         let Some((directory, name)) = path.strip_prefix(ROOT).and_then(|below| below.rsplit_once('/')) else {
             continue;
         };
@@ -120,7 +156,7 @@ fn cgroups(files: &BTreeMap<String, String>) -> (Option<Hierarchy>, Vec<CgroupFa
         }
         let facts =
             groups.entry(group).or_insert_with(|| CgroupFacts { path: group.to_owned(), ..CgroupFacts::default() });
-        let period = || files.get(&path.replace("cpu.cfs_quota_us", "cpu.cfs_period_us"));
+        let period = || files.get(&path.replace("cpu.cfs_quota_us", "cpu.cfs_period_us")).map(|file| &file.text);
         match name {
             "cpu.weight" => facts.weight = text.parse().ok(),
             "cpu.shares" => facts.shares = text.parse().ok(),
@@ -206,10 +242,13 @@ mod tests {
             ("sys/kernel/debug/sched/debug", None),
             ("sys/fs/cgroup/../../cpu.weight", None),
             ("notes/cpu.weight", None),
+            ("sys/fs/cgroup/a\x1b[2J/cpu.weight", None),
+            ("sys/fs/cgroup/a\\u{1b}[2J/cpu.weight", None),
+            ("sys/fs/cgroup/serial\\x2dgetty/cpu.weight", Some("/sys/fs/cgroup/serial\\x2dgetty/cpu.weight")),
             ("myproc/sys/kernel/x", None),
         ];
         for (name, path) in table {
-            assert_eq!(path_on_host(name).as_deref(), path, "{name}");
+            assert_eq!(path_on_host(name).map(|found| found.path).as_deref(), path, "{name}");
         }
     }
 
@@ -229,7 +268,9 @@ mod tests {
             ("/sys/kernel/debug/sched/features", "PLACE_LAG NO_NEXT_BUDDY\n"),
             ("/sys/devices/system/cpu/online", "0-3\n"),
         ];
-        files.into_iter().for_each(|(path, text)| add_file(path.to_owned(), text.as_bytes(), &mut facts));
+        files.into_iter().for_each(|(path, text)| {
+            add_file(PathOnHost { path: path.to_owned(), depth: 0 }, text.as_bytes(), &mut facts)
+        });
         let found = snapshot(&facts).expect("a kernel is named");
         assert_eq!(found.setting("sched_rt_runtime_us"), Some(("/proc/sys/kernel/sched_rt_runtime_us", "-1")));
         assert_eq!(
@@ -249,6 +290,28 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_that_no_kernel_takes_is_none() {
+        let limit = |text: &str| {
+            let mut facts = Facts { kernel: Some("6.12.0".to_owned()), ..Facts::default() };
+            let path = PathOnHost { path: "/sys/fs/cgroup/a/cpu.max".to_owned(), depth: 0 };
+            add_file(path, text.as_bytes(), &mut facts);
+            snapshot(&facts).expect("a kernel is named").cgroups[0].limit.is_some()
+        };
+        let table = [
+            ("50000 100000", true),
+            ("1000 1000", true),
+            ("max 100000", false),
+            ("18446744073709551615 1", false),
+            ("999 100000", false),
+            ("50000 1000001", false),
+            ("17592186044416 100000", false),
+        ];
+        for (text, is_one) in table {
+            assert_eq!(limit(text), is_one, "{text}");
+        }
+    }
+
+    #[test]
     fn groups_of_the_first_version() {
         let mut facts = Facts { kernel: Some("4.18.0".to_owned()), ..Facts::default() };
         let files = [
@@ -256,7 +319,9 @@ mod tests {
             ("/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "-1"),
             ("/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000"),
         ];
-        files.into_iter().for_each(|(path, text)| add_file(path.to_owned(), text.as_bytes(), &mut facts));
+        files.into_iter().for_each(|(path, text)| {
+            add_file(PathOnHost { path: path.to_owned(), depth: 0 }, text.as_bytes(), &mut facts)
+        });
         let found = snapshot(&facts).expect("a kernel is named");
         assert_eq!(
             found.hierarchy.as_ref().map(|found| (found.version, found.mount.as_str())),

@@ -5,8 +5,8 @@ use unstarve_model::{Policy, counted};
 use unstarve_sched::{KernelThread, Rule};
 
 use crate::case::{Held, InTheWay};
-use crate::conclude::{Judged, Trouble, quote};
-use crate::fact::{Facts, Lasted, Sign, Stuck, Thread, Waiting};
+use crate::conclude::{Judged, Trouble, is_worker_of, quote};
+use crate::fact::{Facts, Lasted, Measured, Sign, Stuck, Thread, Waiting};
 use crate::scan::Source;
 
 /// `reactor_0[2219] FIFO 50`.
@@ -94,7 +94,9 @@ pub fn headline(judged: &Judged<'_>) -> String {
         }
         (Trouble::CpuHeld | Trouble::Starved, InTheWay::Spins(held)) => {
             let function = held.innermost().unwrap_or("the kernel");
-            format!("{cpu} hangs: {} waits there for another CPU or a lock, in {function}", thread(&held.thread))
+            let owner = judged.stuck.detail.as_ref().filter(|_| judged.stuck.sign == Sign::HardLockup);
+            let owner = owner.map(|owner| format!("; {owner} has the lock")).unwrap_or_default();
+            format!("{cpu} hangs: {} waits there for another CPU or a lock, in {function}{owner}", thread(&held.thread))
         }
         (Trouble::Starved, InTheWay::Unknown) if !judged.stuck.in_flight.is_empty() => {
             format!("{who} {makes} no progress: {}; the text does not say what ran there", in_flight(judged.stuck))
@@ -119,6 +121,10 @@ pub fn headline(judged: &Judged<'_>) -> String {
             Sign::SlowWork => {
                 format!("The work item {} keeps its CPU for long", judged.stuck.detail.as_deref().unwrap_or("?"))
             }
+            Sign::RcuStall if is_rcu_tasks(judged.stuck) => match &judged.stuck.detail {
+                Some(holdout) => format!("{who} waits for {holdout}, which has not given up its CPU by itself"),
+                None => format!("{who} waits for threads that the text does not name"),
+            },
             Sign::RcuStall if judged.stuck.detail.is_some() => {
                 let reader = judged.stuck.detail.as_deref().unwrap_or_default();
                 format!("RCU waits for {reader}, which was preempted where it reads")
@@ -146,6 +152,10 @@ pub fn headline(judged: &Judged<'_>) -> String {
         },
         (Trouble::Blocked, _) => {
             format!("{who}{} is blocked, not starved: it waits for {}", others(judged), blocked_on(judged.stuck))
+        }
+        (Trouble::BpfScheduler, _) if judged.stuck.who == Waiting::Nobody => {
+            let name = judged.stuck.detail.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+            format!("The BPF scheduler{name} did not run a thread, or the kernel's own watchdog")
         }
         (Trouble::BpfScheduler, _) => {
             let name = judged.stuck.detail.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
@@ -184,6 +194,11 @@ pub fn headline(judged: &Judged<'_>) -> String {
     }
 }
 
+/// Whether RCU waits for threads, and not for CPUs: those of `rcu_tasks` end a grace period when they leave their CPU by themselves.
+fn is_rcu_tasks(stuck: &Stuck) -> bool {
+    matches!(&stuck.who, Waiting::Thread(thread) if thread.comm.starts_with("rcu_tasks"))
+}
+
 /// Further threads in the same trouble: ` (and 3 others)`.
 fn others(judged: &Judged<'_>) -> String {
     match judged.also.len() as u64 {
@@ -205,12 +220,21 @@ fn in_flight(stuck: &Stuck) -> String {
     }
 }
 
+/// Whether a worker of the stuck pool itself is what runs.
+fn is_own_worker(judged: &Judged<'_>) -> bool {
+    judged.stuck.sign == Sign::PoolStuck
+        && judged.held().is_some_and(|held| is_worker_of(&judged.stuck.who, &held.thread))
+}
+
 fn cpu_held(judged: &Judged<'_>, cpu: &str, by: &str) -> String {
     if judged.stuck.sign == Sign::RcuThreadStarved {
         let function = judged.stuck.works.first().map_or("?", String::as_str);
         return format!("{by} runs on {cpu} and does not go on, in {function}");
     }
     let work = judged.held().and_then(|held| held.work.as_deref());
+    if work.is_none() && is_own_worker(judged) {
+        return format!("kworkers of {cpu} wait: their own worker {by} does not finish its work");
+    }
     match (judged.stuck.sign, work) {
         (Sign::PoolStuck, Some(work)) => {
             format!("kworkers of {cpu} wait: the work item {work} of {by} does not leave the CPU")
@@ -227,6 +251,12 @@ fn cpu_held(judged: &Judged<'_>, cpu: &str, by: &str) -> String {
         (_, Some(work)) => format!("Kernel code holds {cpu}: the work item {work} of {by}"),
         _ => format!("Kernel code holds {cpu}, in the thread {by}"),
     }
+}
+
+/// The number of the interrupt that came often, if it is one of a device.
+pub fn interrupt(stuck: &Stuck) -> Option<u32> {
+    let number = stuck.detail.as_deref()?.strip_prefix("interrupt ")?.split(' ').next()?;
+    number.trim_end_matches(':').parse().ok()
 }
 
 /// The headline with its numbers.
@@ -255,6 +285,9 @@ pub fn why(judged: &Judged<'_>) -> Option<String> {
         }
         (Trouble::CpuHeld, InTheWay::Proved(held)) if held.in_user_code == Some(true) => {
             "the thread was in its own code: the CPU did not get its timer interrupt".to_owned()
+        }
+        (Trouble::CpuHeld, _) if is_own_worker(judged) => {
+            "a pool of kworkers starts no other work on its CPU while one of its own workers runs".to_owned()
         }
         (Trouble::CpuHeld, _) => "kernel code runs until it leaves by itself or is preempted".to_owned(),
         (Trouble::TimerLate, _) => {
@@ -313,6 +346,7 @@ pub fn evidence(judged: &Judged<'_>) -> Vec<String> {
     }
     lines.extend(judged.also.iter().take(8).map(|also| quote(&also.last)));
     lines.extend(judged.blocked.iter().take(4).map(|blocked| quote(&blocked.first)));
+    lines.extend(judged.unplaced.iter().map(quote));
     lines.dedup();
     lines
 }
@@ -512,6 +546,14 @@ fn shows_kernel_code(judged: &Judged<'_>) -> bool {
 /// The answer where nothing is wrong, or nothing could be concluded.
 pub fn nothing(facts: &Facts, sources: &[Source]) -> String {
     let lines: u64 = sources.iter().map(|source| source.lines).sum();
+    let measured: Vec<String> = facts.measured.iter().map(measured).collect();
+    if !measured.is_empty() {
+        return format!("Nothing was late: {}.", measured.join("; "));
+    }
+    if facts.has_single_look() && facts.seen.is_empty() && facts.ran.is_empty() {
+        return "One look at the interrupts counts since the boot, and says nothing of now; a second look does."
+            .to_owned();
+    }
     match (facts.seen.len() as u64, facts.ran.len() as u64) {
         (0, 0) => format!("Nothing in {} says that a thread is starved.", counted(lines, "line")),
         (0, looks) => {
@@ -524,6 +566,12 @@ pub fn nothing(facts: &Facts, sources: &[Source]) -> String {
             )
         }
     }
+}
+
+/// `cyclictest: 4 threads woke at most 21 µs late`.
+fn measured(measured: &Measured) -> String {
+    let Measured { tool, threads, latest } = measured;
+    format!("{tool}: {} woke at most {latest} late", counted(*threads, "thread"))
 }
 
 /// What was read: `kernel log`, `kernel log, list of threads (ps)`.

@@ -338,3 +338,107 @@ fn the_same_uptime_on_another_day_is_another_boot() {
     let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);
     assert_eq!(report.findings.len(), 2, "{:?}", report.findings);
 }
+
+/// A boot's line in a rotated log: the logger's clock runs with the uptime from `start`, in seconds of the day.
+fn at(start: u32, uptime: u32, text: &str) -> String {
+    let second = start + uptime;
+    let clock = format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60);
+    format!("Sep 17 {clock} db7 kernel: [{uptime:5}.{start:06}] {text}\n")
+}
+
+#[test]
+fn boots_of_a_crash_loop_are_apart_in_rotated_files() {
+    let begin = |start: u32| at(start, 0, "Linux version 6.1.0-18-amd64 (gcc-12) #1 SMP");
+    let lockup =
+        |start: u32| at(start, 22, "BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for 20s!");
+    let look = |start: u32, uptime: u32| {
+        at(start, uptime, "NMI backtrace for cpu 3")
+            + &at(start, uptime, "CPU: 3 PID: 900 Comm: poller Not tainted 6.1.0-18-amd64 #1")
+    };
+    // The older file, the newer one, findings, and whether the look belongs to one of them. Boots begin 40 s apart.
+    let table = [
+        ("each begins in its file", begin(0) + &lockup(0), begin(40) + &look(40, 21), 1, false),
+        (
+            "the last one goes on",
+            begin(0) + &at(0, 10, "usb 1-1: new device") + &begin(40) + &lockup(40),
+            look(40, 23),
+            1,
+            true,
+        ),
+        ("the first one does not go on", begin(0) + &lockup(0) + &begin(40), look(40, 21), 1, false),
+        ("one boot", begin(0) + &lockup(0), look(0, 23), 1, true),
+        ("two lockups", begin(0) + &lockup(0), begin(40) + &lockup(40), 2, false),
+    ];
+    for (what, older, newer, findings, is_named) in table {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("kern.log.1"), older).unwrap();
+        fs::write(directory.path().join("kern.log"), newer).unwrap();
+        let found = gathered(directory.path());
+        let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);
+        let sentences: Vec<_> = report.findings.iter().map(|finding| finding.sentence.as_str()).collect();
+        assert_eq!(sentences.len(), findings, "{what}: {sentences:?}");
+        assert_eq!(sentences[0].contains("poller"), is_named, "{what}: {sentences:?}");
+    }
+}
+
+#[test]
+fn a_boot_goes_on_over_new_year_in_rotated_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let lockup =
+        |seconds: u32| format!("BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for {seconds}s!");
+    let older = format!("Dec 31 23:59:50 db7 kernel: [900000.100000] {}\n", lockup(40));
+    let newer = format!("Jan  1 00:00:20 db7 kernel: [900030.100000] {}\n", lockup(70));
+    fs::write(directory.path().join("kern.log.1"), older).unwrap();
+    fs::write(directory.path().join("kern.log"), newer).unwrap();
+    let found = gathered(directory.path());
+    let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);
+    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+    assert_eq!(report.findings[0].waits.count, 2);
+}
+
+#[test]
+fn a_container_s_settings_are_not_the_host_s() {
+    let directory = tempfile::tempdir().unwrap();
+    let sos = "sosreport-db7-2026-09-17-kqwbxnm";
+    let path = "proc/sys/kernel/sched_rt_runtime_us";
+    written(directory.path(), &format!("{sos}/proc/version"), b"Linux version 6.1.0-18-amd64 (gcc-12) #1 SMP\n");
+    written(directory.path(), &format!("{sos}/containers/a/{path}"), b"-1\n");
+    written(directory.path(), &format!("{sos}/{path}"), b"950000\n");
+    written(directory.path(), &format!("{sos}/zz/b/{path}"), b"-1\n");
+    let found = gathered(directory.path());
+    let settings = unstarve_evidence::snapshot(&found.hosts[0].facts).expect("a kernel is named");
+    assert_eq!(settings.setting("sched_rt_runtime_us").map(|(_, value)| value), Some("950000"));
+}
+
+#[test]
+fn a_pool_of_a_cpu_that_no_machine_has_names_none() {
+    let directory = tempfile::tempdir().unwrap();
+    for cpus in ["4294967295", "0-4294967295", "99999999999"] {
+        let log =
+            format!("[ 1000.1] BUG: workqueue lockup - pool cpus={cpus} node=0 flags=0x0 nice=0 stuck for 44s!\n");
+        let file = written(directory.path(), "dmesg", log.as_bytes());
+        let found = gathered(&file);
+        let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);
+        assert_eq!(report.findings[0].id.as_str(), "reported-hang", "{cpus}");
+        assert!(!report.findings[0].sentence.contains(cpus), "{}", report.findings[0].sentence);
+        assert!(report.findings[0].cpus.is_empty());
+    }
+}
+
+#[test]
+fn a_name_that_controls_a_terminal_is_in_no_command() {
+    let stat = "/sys/fs/cgroup/x\x1b[2J/cpu.stat\nnr_periods 100\nnr_throttled 50\nthrottled_usec 2500000\n";
+    let list = "  PID   TID CLS RTPRIO  NI PSR STAT %CPU COMMAND\n 2211  2219  FF     50   - 3 RLl 99.9 x\x1b[2J\n";
+    for text in [stat.to_owned(), format!("{LOCKUP}{list}"), format!("{}{list}", LOCKUP.replace("poller", "p\x1b[2Jr"))]
+    {
+        let input = Input::from_stream(Box::new(Cursor::new(text.into_bytes())), "x".to_owned()).unwrap();
+        let found = gather_input(input, small());
+        let report = explain(&found.hosts[0].facts, &found.hosts[0].sources);
+        let evidence = report.evidence.expect("texts");
+        let remedies = report.findings.iter().flat_map(|finding| &finding.remedies);
+        let commands = evidence.next.into_iter().map(|step| step.command);
+        for command in commands.chain(remedies.map(|remedy| remedy.apply.clone())) {
+            assert!(!command.contains('\x1b'), "{command:?}");
+        }
+    }
+}

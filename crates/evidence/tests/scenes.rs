@@ -340,3 +340,102 @@ fn a_thread_that_hangs_on_one_cpu_after_the_other_is_not_the_cause() {
     let found = findings(&[("dmesg", &two)]);
     assert!(found.contains("thread systemd[1]") && found.contains("thread systemd-journal[820197]"), "{found}");
 }
+
+/// The commands of the next steps.
+fn commands(text: &str) -> Vec<String> {
+    let steps = explained(&[("log", text)]).evidence.expect("texts").next;
+    steps.into_iter().map(|step| step.command).collect()
+}
+
+#[test]
+fn what_a_line_says_of_its_thread_or_its_cpus_is_said() {
+    let dated = |text: &str| text.lines().map(|line| format!("[  500.100000] {line}\n")).collect::<String>();
+    let rows = [
+        (
+            "RCU's tasks",
+            dated(
+                "INFO: rcu_tasks detected stalls on tasks:\n000000005e8a3a1b: .. nvcsw: 1/1 holdout: 1 idle_cpu: -1/3\ntask:poller          state:R  running task     stack:    0 pid:  900 ppid:     1 flags:0x00004000\nCall Trace:\n __schedule+0x1/0x2",
+            ),
+        ),
+        (
+            "a spinlock",
+            dated(
+                "BUG: spinlock lockup suspected on CPU#1, comm/123\n lock: jiffies_lock+0x0/0x40, .magic: dead4ead, .owner: kswapd0/643, .owner_cpu: 0",
+            ),
+        ),
+        ("a BPF scheduler", dated("sched_ext: BPF scheduler \"lavd_1.0.5\" disabled (runnable task stall)")),
+        (
+            "a BPF scheduler, then the thread",
+            dated(
+                "sched_ext: BPF scheduler \"lavd_1.0.5\" disabled (runnable task stall)\nsched_ext: lavd_1.0.5: kworker/3:0[106] failed to run for 5.037s",
+            ),
+        ),
+        ("a BPF scheduler, taken away", dated("sched_ext: BPF scheduler \"lavd_1.0.5\" disabled (unregistered from user space)")),
+        ("a BPF scheduler's watchdog", dated("sched_ext: lavd: watchdog failed to check in for 5.001s")),
+        (
+            "an interrupt's handler in the idle task",
+            dated(
+                "NMI watchdog: Watchdog detected hard LOCKUP on cpu 1\nCPU: 1 PID: 0 Comm: swapper/1 Not tainted 6.1.0-18-amd64 #1\nRIP: 0010:native_queued_spin_lock_slowpath+0x60/0x3a4\nCall Trace:\n <IRQ>\n _raw_spin_lock+0x1/0x2\n handle_irq_event+0x1/0x2",
+            ),
+        ),
+        (
+            "an interrupt's handler in the idle task that does not end",
+            dated(
+                "NMI watchdog: Watchdog detected hard LOCKUP on cpu 1\nCPU: 1 PID: 0 Comm: swapper/1 Not tainted 6.1.0-18-amd64 #1\nRIP: 0010:mmio_read+0x60/0x3a4\nCall Trace:\n <IRQ>\n handle_irq_event+0x1/0x2\n handle_edge_irq+0x1/0x2",
+            ),
+        ),
+        ("powerpc, several CPUs", dated("watchdog: CPU 12 detected hard LOCKUP on other CPUs 13,16-17")),
+        (
+            "powerpc, one CPU after the other",
+            "[  500.1] watchdog: CPU 12 self-detected hard LOCKUP @ x+0x1/0x2\n[ 1500.1] watchdog: CPU 13 self-detected hard LOCKUP @ x+0x1/0x2\n".to_owned(),
+        ),
+        ("stalld without a CPU", "Nov 30 10:11:12 db7 stalld[77]: ksoftirqd/3-40 starved for 61 seconds\n".to_owned()),
+        (
+            "Corosync",
+            "Nov 30 10:11:12 db7 corosync[77]: [MAIN  ] Corosync main process was not scheduled (@1681222048760) for 4500.1234 ms (threshold is 800.0000 ms). Consider token timeout increase.\n".to_owned(),
+        ),
+    ];
+    let lines = rows.map(|(what, text)| format!("{what}\n  {}", findings(&[("log", &text)])));
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+fn interrupts(count: u64) -> String {
+    format!(
+        "           CPU0       CPU1\n 45:          7  {count}   PCI-MSI 524288-edge      nvme0q1\nLOC:   500     500   Local timer interrupts\n\n"
+    )
+}
+
+#[test]
+fn the_next_step_is_about_what_was_seen() {
+    let lockup =
+        |cpu: u32| format!("[  500.100000] watchdog: BUG: soft lockup - CPU#{cpu} stuck for 26s! [x{cpu}:90{cpu}]\n");
+    let all: String = (0..4).map(lockup).collect();
+    let jump = "[  500.200000] clocksource: timekeeping watchdog on CPU0: Marking clocksource 'tsc' as unstable because the skew is too large:\n";
+    // The text, a part of the first command, and a part that no command may have.
+    let table = [
+        ("a storm of interrupts", interrupts(5) + &interrupts(900_000), "/proc/irq/45/", "/proc/stat"),
+        ("one look at interrupts", interrupts(900_000), "sleep 10; cat /proc/interrupts", "/proc/stat"),
+        ("one CPU that hangs", lockup(1), "sysrq-trigger", "/proc/stat"),
+        ("all CPUs that hang together", all, "/proc/stat", "sysrq"),
+        ("a CPU that hangs while the clock jumps", lockup(1) + jump, "/proc/stat", "sysrq"),
+    ];
+    for (what, text, first, never) in table {
+        let commands = commands(&text);
+        assert!(commands[0].contains(first), "{what}: {commands:?}");
+        assert!(!commands.iter().any(|command| command.contains(never)), "{what}: {commands:?}");
+    }
+    let one_look = explained(&[("interrupts", &interrupts(900_000))]);
+    assert!(one_look.verdict.text.starts_with("One look at the interrupts"), "{}", one_look.verdict.text);
+}
+
+#[test]
+fn a_tool_that_found_nothing_late_says_so() {
+    let row = |number: u32, max: u32| {
+        format!("T: {number} ( 123{number}) P:80 I:1000 C: 100000 Min:      2 Act:    3 Avg:    4 Max:      {max}\n")
+    };
+    assert_eq!(
+        findings(&[("cyclictest", &(row(0, 21) + &row(1, 35) + &row(0, 22)))]),
+        "Nothing was late: cyclictest: 2 threads woke at most 35.0 µs late."
+    );
+    assert!(findings(&[("cyclictest", &(row(0, 21) + &row(1, 35_000)))]).contains("cyclictest[1231] woke late"));
+}

@@ -2,15 +2,61 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstatfs, memfd_create, open};
 use rustix::io::Errno;
+use rustix::pipe::{SpliceFlags, pipe, tee};
 
 /// Bytes kept to detect the format. A mail's headers and greeting may precede the first line of a trace.
 const PREFIX_BYTES: usize = 32 << 10;
+
+/// How long a named pipe may have no writer.
+const WRITER_WITHIN: Duration = Duration::from_secs(10);
+
+/// The file system of pipes without a name (include/uapi/linux/magic.h).
+const PIPEFS_MAGIC: rustix::fs::FsWord = 0x5049_5045;
+
+/// Opens a file, a device or a directory. A named pipe must get a writer within ten seconds.
+///
+/// # Errors
+/// If it cannot be opened; `TimedOut` if nobody writes to a named pipe.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    open_within(path, WRITER_WITHIN)
+}
+
+fn open_within(path: &Path, limit: Duration) -> io::Result<File> {
+    const STEP: Duration = Duration::from_millis(20);
+    if !path.metadata()?.file_type().is_fifo() {
+        return File::open(path);
+    }
+    // With O_NONBLOCK a pipe opens without a writer.
+    let file = File::from(open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?);
+    // Of a shell's `<(…)` no other writer comes.
+    let is_anonymous = fstatfs(&file)?.f_type == PIPEFS_MAGIC;
+    let (_kept, copy) = pipe()?;
+    let begun = Instant::now();
+    loop {
+        // Copies what is there, and takes nothing: 0 bytes say that there is no writer, and EAGAIN that there are no bytes yet.
+        match tee(&file, &copy, 1, SpliceFlags::NONBLOCK) {
+            Ok(0) if is_anonymous => break,
+            Ok(0) => {}
+            Ok(_) | Err(Errno::AGAIN) => break,
+            Err(error) => return Err(error.into()),
+        }
+        if begun.elapsed() >= limit {
+            let message = format!("it is a named pipe, and nobody wrote to it within {} s", limit.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+        }
+        std::thread::sleep(STEP);
+    }
+    let flags = fcntl_getfl(&file)? - OFlags::NONBLOCK;
+    fcntl_setfl(&file, flags)?;
+    Ok(file)
+}
 
 /// A source of bytes with its beginning already read.
 pub struct Input {
@@ -29,7 +75,7 @@ enum Body {
 impl Input {
     /// Opens a file, a FIFO or a device.
     pub fn open(path: &Path) -> io::Result<Input> {
-        Input::from_file(File::open(path)?, path.display().to_string())
+        Input::from_file(open_file(path)?, path.display().to_string())
     }
 
     /// Standard input. It is read by position if it is a regular file at offset 0, and as a stream otherwise.
@@ -234,6 +280,28 @@ mod tests {
         let length = input.read_at(0, &mut bytes).unwrap();
         bytes.truncate(length);
         bytes
+    }
+
+    #[test]
+    fn a_named_pipe_is_read_if_it_has_a_writer() {
+        use std::io::Write as _;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        let error = open_within(&path, Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+        // A writer that opens it later, and writes later still.
+        let late = path.clone();
+        let writer = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            let mut file = File::options().write(true).open(late).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            file.write_all(b"all of it").unwrap();
+        });
+        let mut text = String::new();
+        open_within(&path, Duration::from_secs(20)).unwrap().read_to_string(&mut text).unwrap();
+        writer.join().unwrap();
+        assert_eq!(text, "all of it");
     }
 
     #[test]

@@ -56,7 +56,7 @@ mod work_stack;
 
 pub use decode::Decoder;
 pub use endian::Endian;
-pub use input::{Input, Positioned};
+pub use input::{Input, Positioned, open_file};
 pub use interner::Interner;
 pub use open::{OpenError, has_no_events, open, open_input, open_stdin, recording_format};
 pub use prev_state::StateBits;

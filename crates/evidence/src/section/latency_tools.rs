@@ -1,5 +1,6 @@
 //! Tools that measure how late a thread wakes: `cyclictest`, `rtla timerlat` with its analysis, `rtla osnoise`.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -24,17 +25,23 @@ pattern!(THREAD = r"^\s+(?<comm>\S.*?):(?<pid>\d+)(?:\s+(?<us>\d+\.\d+) us)?\s*$
 pattern!(TIMERLAT_ROW = r"^\s*(?<cpu>\d+) #\d+\s+\|(?:\s+[\d-]+){3}\s+[\d-]+ \|(?:\s+[\d-]+){3}\s+(?<max>\d+)");
 pattern!(OSNOISE_ROW = r"^\s*(?<cpu>\d+) #\d+(?:\s+\d+){2}\s+[\d.]+\s+\d+\s+(?<single>\d+)\s");
 
+/// Threads of cyclictest that are counted: it has one a CPU.
+const MAX_CYCLICTEST: usize = 1 << 14;
+
 struct Cyclictest {
     file: u32,
     /// A thread whose maximum a mailer put on the next line.
     wrapped: Option<(Thread, Spot)>,
+    /// The threads that it has.
+    threads: BTreeSet<u32>,
     worst: Worst,
 }
 
 fn open_cyclictest(text: &str, file: u32) -> Option<Box<dyn Section>> {
-    MEASURED
-        .is_match(text.trim())
-        .then(|| Box::new(Cyclictest { file, wrapped: None, worst: Worst::default() }) as Box<dyn Section>)
+    MEASURED.is_match(text.trim()).then(|| {
+        Box::new(Cyclictest { file, wrapped: None, threads: BTreeSet::new(), worst: Worst::default() })
+            as Box<dyn Section>
+    })
 }
 
 impl Section for Cyclictest {
@@ -58,6 +65,9 @@ impl Section for Cyclictest {
             return Took::Line;
         };
         let thread = Thread { comm: "cyclictest".to_owned(), pid: Some(pid) };
+        if self.threads.len() < MAX_CYCLICTEST {
+            self.threads.insert(pid);
+        }
         match found.name("max").and_then(|max| microseconds(max.as_str())) {
             Some(length) => self.worst.add(Wait { thread, cpu: None, length, holder: None }, spot),
             None => self.wrapped = Some((thread, spot.clone())),
@@ -75,6 +85,7 @@ impl Section for Cyclictest {
     }
 
     fn finish(&mut self, facts: &mut Facts) {
+        self.worst.none_was_late("cyclictest", self.threads.len() as u64, facts);
         self.worst.finish(Sign::LateWakeup, self.file, facts);
     }
 }

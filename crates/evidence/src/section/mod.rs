@@ -44,6 +44,7 @@ struct Kind {
 
 const KINDS: &[Kind] = &[
     threads::KIND,
+    threads::TOP_OF_THREADS,
     sched_debug::KIND,
     run_queue::SLOWER,
     run_queue::HISTOGRAM,

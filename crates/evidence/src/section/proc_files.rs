@@ -6,6 +6,7 @@ use unstarve_model::{CpuId, SchedPolicy};
 use super::worst::milliseconds;
 use super::{Kind, Section, Took};
 use crate::fact::{Facts, Lasted, Moment, Seen, Sign, Spot, Stuck, Thread, WaitSum, Waiting};
+use crate::settings::{SettingFile, keep_file};
 
 pub(super) const TASK: Kind = Kind { triggers: &["#threads:"], open: open_task };
 pub(super) const STAT: Kind = Kind { triggers: &["cpu  "], open: open_stat };
@@ -373,14 +374,14 @@ fn open_features(text: &str, _file: u32) -> Option<Box<dyn Section>> {
         |word: &str| word.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_' || byte.is_ascii_digit());
     let is_one = text.split_whitespace().count() >= 8 && text.split_whitespace().all(is_name);
     one(is_one, "features of the scheduler", |text, facts| {
-        facts.files.entry("/sys/kernel/debug/sched/features".to_owned()).or_insert_with(|| text.to_owned());
+        keep(facts, "/sys/kernel/debug/sched/features", text);
     })
 }
 
 fn open_lscpu(text: &str, _file: u32) -> Option<Box<dyn Section>> {
     one(text.trim().starts_with("On-line CPU(s) list:"), "lscpu", |text, facts| {
         let list = text.split_once(':').map_or("", |(_, list)| list.trim());
-        facts.files.entry("/sys/devices/system/cpu/online".to_owned()).or_insert_with(|| list.to_owned());
+        keep(facts, "/sys/devices/system/cpu/online", list);
     })
 }
 
@@ -389,6 +390,11 @@ fn open_config(text: &str, _file: u32) -> Option<Box<dyn Section>> {
         let hertz = text.strip_prefix("CONFIG_HZ=").and_then(|hertz| hertz.parse().ok());
         facts.hertz = facts.hertz.or(hertz.filter(|hertz| (1..=10_000).contains(hertz)).map(crate::jiffies::Hertz));
     })
+}
+
+/// What a command printed of a file of settings: any file of that name says it better.
+fn keep(facts: &mut Facts, path: &str, text: &str) {
+    keep_file(&mut facts.files, path.to_owned(), SettingFile { text: text.to_owned(), depth: usize::MAX });
 }
 
 #[cfg(test)]

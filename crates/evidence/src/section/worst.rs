@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use unstarve_model::Nanos;
 
-use crate::fact::{Facts, Holder, Lasted, Moment, Sign, Spot, Stuck, Thread, Waiting};
+use crate::fact::{Facts, Holder, Lasted, Measured, Moment, Sign, Spot, Stuck, Thread, Waiting};
 
 /// Threads kept of one table.
 const MAX_THREADS: usize = 1 << 16;
@@ -28,11 +28,16 @@ pub struct Wait {
 #[derive(Default)]
 pub struct Worst {
     waits: HashMap<Thread, (Wait, Spot, u64)>,
+    /// Threads measured, and the longest of the waits that a scheduler makes anyhow.
+    measured: u64,
+    latest: Nanos,
 }
 
 impl Worst {
     /// Takes a wait.
     pub fn add(&mut self, wait: Wait, spot: &Spot) {
+        self.measured += 1;
+        self.latest = self.latest.max(wait.length);
         if wait.length >= MIN_WAIT && !wait.thread.is_idle() {
             self.add_any(wait, spot);
         }
@@ -52,6 +57,13 @@ impl Worst {
                 self.waits.insert(wait.thread.clone(), (wait, spot.clone(), 1));
             }
             None => {}
+        }
+    }
+
+    /// Says of a tool's threads that none was late, if so. A tool that prints again and again has fewer threads than lines.
+    pub fn none_was_late(&self, tool: &'static str, threads: u64, facts: &mut Facts) {
+        if self.waits.is_empty() && self.measured > 0 && facts.measured.len() < MAX_WAITS {
+            facts.measured.push(Measured { tool, threads, latest: self.latest });
         }
     }
 

@@ -54,9 +54,12 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// From v1 `cpu.cfs_quota_us` and `cpu.cfs_period_us`; `None` for a quota of −1, no limit.
+    /// From v1 `cpu.cfs_quota_us` and `cpu.cfs_period_us`; `None` for a quota of −1, no limit, and for what no kernel takes: a period
+    /// is 1 ms to 1 s, a quota 1 ms to 2⁴⁴ µs (tg_set_cfs_bandwidth in kernel/sched/core.c, MAX_BW in kernel/sched/sched.h).
     pub fn of_v1(quota: &str, period: &str) -> Option<Bandwidth> {
-        Some(Bandwidth { quota_us: quota.trim().parse().ok()?, period_us: period.trim().parse().ok()? })
+        let limit = Bandwidth { quota_us: quota.trim().parse().ok()?, period_us: period.trim().parse().ok()? };
+        let is_possible = (1_000..=1_000_000).contains(&limit.period_us) && (1_000..1 << 44).contains(&limit.quota_us);
+        is_possible.then_some(limit)
     }
 
     /// From v2 `cpu.max`; `None` for `max 100000`, no limit.
