@@ -69,7 +69,7 @@ fn what_commands_print_is_what_their_schemas_say() {
         ("check", &["check", "--json", "--snapshot", &snapshot, "--upgrade-to", "6.12"]),
         ("explain", &["explain", "--json", &rt]),
         ("predict", &["predict", "--json", &rt]),
-        ("predict", &["predict", "--json", "--victim", "ring*", "--change", "nice:rtpoll=5", &rt]),
+        ("predict", &["predict", "--json", "--victim", "ring*", "--change", "policy:rtpoll=other", &rt]),
         ("top", &["top", "--json", "--once", &sick]),
         ("compare-hosts", &["compare", "--json", &snapshot, &other]),
         ("doctor", &["doctor", "--json"]),

@@ -25,7 +25,9 @@ pattern!(
     EVENT_OF_NODE = r"^\s*(?:Normal|Warning) +\w+ +(?:<unknown>|(?:\d+[smhdy])+)(?: \(x\d+ over (?:\d+[smhdy])+\))? +(?<from>[a-z][\w.-]*)(?:, [\w.-]+)? +(?<text>\S.*)$"
 );
 // `I1130 10:11:12.1 1 log_monitor.go:160] New status generated: &{Source:kernel-monitor Events:[{… Message:INFO: task …}] …`
-pattern!(PROBLEM_DETECTOR = r"New status generated: &\{Source:kernel-monitor .*? Message:(?<text>.*?)\}");
+pattern!(
+    PROBLEM_DETECTOR = r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.]+:\d+\] New status generated: &\{Source:kernel-monitor .*? Message:(?<text>.*?)\}"
+);
 // `11-30 10:11:12.123     0     0 W BUG     : soft lockup …`, also with a column of users; `W/BUG     (    0): soft lockup …`.
 pattern!(
     LOGCAT = r"^(?:(?<date>\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}) +(?:[a-z]\w* +)?(?<pid>\d+) +\d+ [VDIWEFS] (?<tag>[^:]*?) *:|[VDIWEFS]/(?<brief>[^:(]*?) *\( *(?<of>\d+)\):) ?(?<text>.*)$"

@@ -469,6 +469,10 @@ fn busy_users(seen: &[Seen]) -> HashMap<u32, Vec<User<'_>>> {
         if row.of == RowOf::Process {
             continue;
         }
+        // Of less weight than a kernel thread, it does not keep one waiting.
+        if rank(row) == 0 && (row.policy == Some(SchedPolicy::Idle) || row.nice.is_some_and(|nice| nice > 0)) {
+            continue;
+        }
         // A second list has the same threads again.
         if percent <= 0.0 || percent > ONE_CPU || counted.insert(row.pid, percent).is_some() {
             continue;

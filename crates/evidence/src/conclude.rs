@@ -9,7 +9,7 @@ use unstarve_model::{Nanos, Policy, Tid};
 use unstarve_sched::{KernelThread, Rule};
 
 use crate::case::{Case, Held, InTheWay};
-use crate::fact::{Facts, InterruptShare, Lasted, Sign, Spot, Stuck, Thread, Waiting};
+use crate::fact::{Facts, InterruptShare, Lasted, NEAR, Sign, Spot, Stuck, Thread, Waiting};
 use crate::scan::Source;
 use crate::{next, words};
 
@@ -430,9 +430,6 @@ const SHARED_CAUSE: usize = 3;
 /// Of so many CPUs also if threads are among them twice, on one CPU after the other.
 const SHARED_CPUS: usize = 4;
 
-/// Messages about one halt of the machine come within so many nanoseconds.
-const NEAR: u64 = 60_000_000_000;
-
 /// Several CPUs that are held by different threads: the hypervisor, the memory, a lock that all want.
 fn share_cause(judged: &mut [Judged<'_>]) {
     let is_one = |one: &Judged<'_>| one.stuck.sign == Sign::SoftLockup;
@@ -505,7 +502,7 @@ fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
 
 /// Whether both were reported within a minute, as far as the text says when.
 pub fn is_near(one: &Stuck, other: &Stuck) -> bool {
-    one.until.by_one_clock(&other.until).is_none_or(|(one, other)| one.0.abs_diff(other.0) <= NEAR)
+    one.until.is_near(&other.until)
 }
 
 /// Whether both began at about the same time: reports of one trouble are some seconds apart.

@@ -37,6 +37,9 @@ pub(crate) struct Moment {
     pub(crate) wall: Option<Nanos>,
 }
 
+/// What belongs together is reported within a minute.
+pub(crate) const NEAR: u64 = 60_000_000_000;
+
 impl Moment {
     /// A moment of which only the line is known, in a list or a dump.
     pub(crate) fn of_line(file: u32, line: u64) -> Moment {
@@ -47,6 +50,11 @@ impl Moment {
     pub(crate) fn by_one_clock(&self, other: &Moment) -> Option<(Nanos, Nanos)> {
         let uptimes = self.uptime.zip(other.uptime);
         uptimes.or_else(|| self.wall.zip(other.wall))
+    }
+
+    /// Whether no clock shows that they are apart.
+    pub(crate) fn is_near(&self, other: &Moment) -> bool {
+        self.by_one_clock(other).is_none_or(|(one, other)| one.0.abs_diff(other.0) <= NEAR)
     }
 
     /// Whether no clock says when it was.

@@ -599,7 +599,10 @@ impl KernelLog {
                 }
                 // The line before may have said that there is a stall, without the thread.
                 let is_unnamed = |known: &&mut Stuck| {
-                    known.sign == Sign::SchedExtStall && known.who == Waiting::Nobody && known.at.is_same_boot(&boot)
+                    known.sign == Sign::SchedExtStall
+                        && known.who == Waiting::Nobody
+                        && known.at.is_same_boot(&boot)
+                        && known.until.is_near(&boot)
                 };
                 if let Some(known) = facts.stuck.iter_mut().rfind(is_unnamed) {
                     (known.who, known.last) = (who, line.spot.clone());
@@ -638,7 +641,10 @@ impl KernelLog {
     fn unnamed_stall(&mut self, lasted: Lasted, line: &Line, facts: &mut Facts) {
         let at = self.at(line);
         let is_known = |known: &&mut Stuck| {
-            known.sign == Sign::SchedExtStall && known.who == Waiting::Nobody && known.at.is_same_boot(&at)
+            known.sign == Sign::SchedExtStall
+                && known.who == Waiting::Nobody
+                && known.at.is_same_boot(&at)
+                && known.until.is_near(&at)
         };
         if let Some(known) = facts.stuck.iter_mut().rfind(is_known) {
             (known.lasted, known.last_lasted, known.until, known.last) = (lasted, lasted, at, line.spot.clone());

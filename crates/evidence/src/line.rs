@@ -24,7 +24,7 @@ pub struct Message {
     pub boot: Option<String>,
     /// Whether the line has a logger's columns. If not, it may go on the line before it.
     pub has_columns: bool,
-    /// It has no columns and begins with blanks, as journalctl prints further lines of one message.
+    /// It begins with blanks, as journalctl prints further lines of one message.
     pub is_indented: bool,
 }
 
@@ -33,15 +33,20 @@ pub struct Message {
 pub struct Speaker {
     program: Option<String>,
     host: Option<String>,
+    /// Whether that line is indented itself, as all of a page may be.
+    is_indented: bool,
 }
 
 impl Speaker {
-    /// Gives a line without columns to the program whose message it goes on.
+    /// Gives a line to the program whose message it goes on: one without columns, or one that is indented below one that is not. A
+    /// program may print whatever looks like columns.
     pub fn attribute(&mut self, message: &mut Message) {
-        if message.has_columns {
-            (self.program, self.host) = (message.program.clone(), message.host.clone());
-        } else if message.is_indented && self.program.is_some() {
+        let goes_on = message.is_indented && (!message.has_columns || !self.is_indented);
+        if goes_on && self.program.is_some() {
             (message.program, message.host) = (self.program.clone(), self.host.clone());
+        } else if message.has_columns {
+            let (program, host) = (message.program.clone(), message.host.clone());
+            *self = Speaker { program, host, is_indented: message.is_indented };
         } else if !message.is_indented && !message.text.trim().is_empty() {
             *self = Speaker::default();
         }
@@ -81,7 +86,7 @@ pattern!(CUT_UPTIME = r"^[\d. ]{1,14}\](?:\[ *[TC]?\d+\])? ");
 pattern!(HUMAN = r"^\[(?:[^\[\]]{3,28} \d\d:\d\d:\d\d \d{4}|[A-Z][a-z]{2} ?\d+ \d\d:\d\d|\s*\+\d+[.,]\d+)\] ?");
 // `kernel:` behind columns that no row above has: `15:52:20,316 ERR kernel:INFO: `, `2024-… host kernel INFO: `.
 pattern!(
-    KERNEL = r"^(?:[^\[]{0,60}?\bkernel:?|\d{3,8}) ?(?<text>(?:(?:NMI )?watchdog: )?(?:BUG|INFO|rcu|sched|workqueue|NOHZ|perf|hrtimer|sched_ext): .*|(?:NMI )?watchdog: .*|INFO: task)$"
+    KERNEL = r"^(?:[^\[]{0,330}?\bkernel:?|\d{3,8}) ?(?<text>(?:(?:NMI )?watchdog: )?(?:BUG|INFO|rcu|sched|workqueue|NOHZ|perf|hrtimer|sched_ext): .*|(?:NMI )?watchdog: .*|INFO: task)$"
 );
 // The parts of a date.
 pattern!(CLOCK = r"(\d\d):(\d\d)(?::(\d\d))?");
@@ -123,7 +128,7 @@ impl Message {
             rest = unescaped.trim_end();
             message.has_columns = true;
         }
-        message.is_indented = rest.starts_with([' ', '\t']);
+        message.is_indented = line.starts_with([' ', '\t']) || rest.starts_with([' ', '\t']);
         let before = rest.len();
         rest = cut(rest, &CONTAINER);
         let carried;
@@ -131,7 +136,9 @@ impl Message {
             if found.program.is_some() {
                 return found;
             }
-            message = found;
+            // Indented below a program's line, it is that program's.
+            let is_indented = message.is_indented;
+            message = Message { is_indented, has_columns: found.has_columns && !is_indented, ..found };
             carried = std::mem::take(&mut message.text);
             rest = &carried;
         }
@@ -179,7 +186,6 @@ impl Message {
             rest = rest.strip_prefix("kernel: ").unwrap_or(rest);
         }
         message.has_columns |= rest.len() < before;
-        message.is_indented &= !message.has_columns;
         message.text = rest.to_owned();
         message
     }

@@ -225,7 +225,7 @@ impl<'a> Feed<'a> {
 
     /// Notes a line that nobody waits for.
     fn left_out(&mut self, line: &[u8], number: u64) {
-        if !is_indented(line) {
+        if !is_indented(line) && !line.trim_ascii().is_empty() {
             self.head.clear();
             self.head.extend_from_slice(&line[..line.len().min(MAX_HEAD)]);
             self.head_number = number;

@@ -31,10 +31,13 @@ fn first_step(report: &Report) -> &str {
     report.evidence.as_ref().and_then(|evidence| evidence.next.first()).map_or("", |step| step.command.as_str())
 }
 
+/// A case, its list, and the culprit with its id.
+type Row = (&'static str, &'static str, Option<(&'static str, u32)>);
+
 #[test]
 fn a_row_is_blamed_for_a_cpu_only_if_it_is_one_thread() {
     // What the list is, its text, and who is the culprit.
-    let table: [(&str, &str, Option<(&str, u32)>); 12] = [
+    let table: [Row; 12] = [
         (
             "threads",
             "  PID   TID CLS RTPRIO  NI PSR STAT %CPU COMMAND\n 2211  2219  FF     50   - 3 RLl 99.9 reactor_3\n",

@@ -26,6 +26,8 @@ pub(crate) struct Interrupts {
     softirqs: u64,
     /// Whether raises of senders' softirqs are recorded.
     records_raises: bool,
+    /// Whether the end of each [`Vector`] is recorded: others record its beginning alone, which shows a tick.
+    records_exits: [bool; Vector::ALL.len()],
 }
 
 /// Handlers on one CPU.
@@ -102,6 +104,9 @@ impl Interrupts {
     }
 
     pub fn vector_entry(&mut self, cpu: &mut Cpu, world: &mut World, vector: Vector) {
+        if !self.records_exits[vector as usize] {
+            return;
+        }
         self.hardirq_entry(cpu, world, ActorKind::Vector(vector), FIRST_VECTOR + vector as u32);
     }
 
@@ -128,7 +133,10 @@ impl Interrupts {
     }
 
     pub fn vector_exit(&mut self, cpu: &mut Cpu, world: &mut World, vector: Vector, sink: &mut impl Sink) {
-        self.irq_exit(cpu, world, FIRST_VECTOR + vector as u32, sink);
+        // Of the first one, the entry was passed over.
+        if std::mem::replace(&mut self.records_exits[vector as usize], true) {
+            self.irq_exit(cpu, world, FIRST_VECTOR + vector as u32, sink);
+        }
     }
 
     pub fn irq_exit(&mut self, cpu: &mut Cpu, world: &mut World, irq: u32, sink: &mut impl Sink) {

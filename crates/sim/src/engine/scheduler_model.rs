@@ -126,7 +126,8 @@ impl SchedulerModel {
     /// How long real-time threads may have a CPU before fair ones get it; `None` for ever.
     pub fn longest_real_time_turn(&self) -> Option<Nanos> {
         let server = self.fair_server.map(|(runtime, period)| period.saturating_sub(runtime));
-        self.real_time_limit.map(|limit| limit.runtime).max(server)
+        let limit = self.real_time_limit.map(|limit| limit.runtime);
+        limit.into_iter().chain(server).min()
     }
 
     /// Whether real-time threads are limited alike in both.

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use unstarve_model::{Nanos, Time};
+use unstarve_model::Nanos;
 
 use super::report::Inference;
 use super::thread::{RawOp, RawRun, Sleep, Thread, WokenBy};
@@ -48,7 +48,7 @@ const SAME_PERIOD: Nanos = Nanos(100);
 pub(super) fn timed_sleeps(threads: &mut [Thread], timers: &Timers) -> Vec<Inference> {
     let (mut lengths, mut times, mut others, mut made, mut makers) = (0, 0, 0, 0, 0);
     for thread in threads {
-        let asked: Vec<(Time, Time)> = thread.ops.iter().filter_map(|(_, op)| time_asked(op)).collect();
+        let asked: Vec<(Nanos, i64)> = thread.ops.iter().filter_map(|(_, op)| time_asked(op)).collect();
         let makes_times = are_lengths(&asked);
         makers += usize::from(makes_times);
         for (_, op) in &mut thread.ops {
@@ -79,20 +79,24 @@ pub(super) fn timed_sleeps(threads: &mut [Thread], timers: &Timers) -> Vec<Infer
     rows.into_iter().filter(|(_, is_known)| *is_known).map(|(row, _)| row).collect()
 }
 
-fn time_asked(op: &RawOp) -> Option<(Time, Time)> {
+/// The length that a sleep until a time was to have, and that time on the timer's own clock.
+fn time_asked(op: &RawOp) -> Option<(Nanos, i64)> {
     match op {
-        RawOp::Sleep(Sleep { by: Some(WokenBy::Timer(Asked::Time { armed, due })), .. }) => Some((*armed, *due)),
+        RawOp::Sleep(Sleep { by: Some(WokenBy::Timer(Asked::Time { armed, due, due_on_its_clock })), .. }) => {
+            Some((due.since(*armed), *due_on_its_clock))
+        }
         _ => None,
     }
 }
 
 /// Whether a thread that asked for times had lengths in mind: they are always equally far away, and no period apart.
-fn are_lengths(asked: &[(Time, Time)]) -> bool {
+fn are_lengths(asked: &[(Nanos, i64)]) -> bool {
     if asked.len() < LEAST_SLEEPS {
         return false;
     }
-    let ahead: Vec<Nanos> = asked.iter().map(|(armed, due)| due.since(*armed)).collect();
-    let steps: Vec<Nanos> = asked.windows(2).map(|pair| pair[1].1.since(pair[0].1)).collect();
+    let ahead: Vec<Nanos> = asked.iter().map(|(ahead, _)| *ahead).collect();
+    // On the timer's own clock, where no interrupt's delay moves them.
+    let steps: Vec<Nanos> = asked.windows(2).map(|pair| Nanos(pair[1].1.abs_diff(pair[0].1))).collect();
     let share = |of: &[Nanos], share, least| share_near(of, share, least).map_or(0.0, |(_, near)| near);
     share(&steps, 0.0, SAME_PERIOD) < NEARLY_ALL && share(&ahead, SAME_ASKED_SHARE, SAME_ASKED) >= NEARLY_ALL
 }

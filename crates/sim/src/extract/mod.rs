@@ -136,8 +136,7 @@ impl Extractor {
         if task.tid.is_idle() {
             return None;
         }
-        let known = self.by_key.get(&key).copied().filter(|id| self.threads[id.index()].tid == task.tid);
-        let id = known.unwrap_or_else(|| {
+        let id = self.known_thread(world, key).unwrap_or_else(|| {
             self.threads.push(Thread::new(task.tid));
             ThreadId(self.threads.len() as u32 - 1)
         });
@@ -145,6 +144,11 @@ impl Extractor {
         self.threads[id.index()].is_now(task);
         self.start.get_or_insert(world.start);
         Some(id)
+    }
+
+    fn known_thread(&self, world: &World, key: TaskKey) -> Option<ThreadId> {
+        let tid = world.tasks.get(key).tid;
+        self.by_key.get(&key).copied().filter(|id| self.threads[id.index()].tid == tid)
     }
 
     fn add(&mut self, id: ThreadId, at: Time, op: RawOp) {
@@ -175,7 +179,8 @@ impl Extractor {
             StepKind::TimerExpired { timer, now } => self.timers.expire(step.cpu, timer, now, step.time),
             StepKind::TimeoutExpired => self.timers.time_out(step.cpu, step.time),
             StepKind::PrioInherited { task, from, to } => {
-                if let Some(id) = self.thread(world, task) {
+                // What the timeline knows of it now is the inherited priority.
+                if let Some(id) = self.known_thread(world, task).or_else(|| self.thread(world, task)) {
                     self.threads[id.index()].changes_inherited(from, to);
                 }
             }
@@ -499,10 +504,10 @@ impl Sink for Extractor {
         self.softirqs.note(world, interrupt);
         self.timers.interrupt_ends(interrupt.cpu);
         let length = interrupt.end.since(interrupt.start);
-        self.losses.in_interrupts += length;
         self.losses.longest_interrupt = self.losses.longest_interrupt.max(length);
         let Some(id) = interrupt.task.and_then(|key| self.thread(world, key)) else { return };
         if !interrupt.is_own_work {
+            self.losses.in_interrupts += length;
             self.threads[id.index()].loses(interrupt.start, interrupt.end);
         }
     }

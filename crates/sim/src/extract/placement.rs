@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unstarve_facts::{Snapshot, TaskFacts};
-use unstarve_model::{CpuId, CpuSet, Names, Nanos, Policy, Prio, SchedPolicy, Tid};
+use unstarve_model::{CpuId, CpuSet, NameId, Names, Nanos, Policy, Prio, SchedPolicy, Tid};
 use unstarve_sched::{KernelThread, load_weight_of_nice};
 use unstarve_timeline::World;
 
@@ -34,6 +34,8 @@ pub(super) struct Places<'a> {
     cpus_changed: (u64, Nanos),
     stayed: BTreeSet<Tid>,
     length: Nanos,
+    /// The groups into which processes were moved, by their first thread.
+    moved_processes: BTreeMap<Tid, NameId>,
 }
 
 impl<'a> Places<'a> {
@@ -60,6 +62,7 @@ impl<'a> Places<'a> {
             cpus_changed: (0, Nanos::ZERO),
             stayed: BTreeSet::new(),
             length,
+            moved_processes: threads.iter().filter_map(|of| Some((of.tid, of.main_group().0?))).collect(),
         }
     }
 
@@ -131,6 +134,9 @@ impl<'a> Places<'a> {
     /// The group in which it competes: its cgroup, or its session where it is in the root group and sessions compete.
     fn group_of(&mut self, thread: &Thread, facts: Option<&TaskFacts>) -> Option<usize> {
         let (moved, elsewhere) = thread.main_group();
+        // One event moves a whole process, and names its first thread (`cgroup_migrate` in `kernel/cgroup/cgroup.c`).
+        let with_process = || self.moved_processes.get(&self.process_of(thread)?).copied();
+        let moved = moved.or_else(with_process);
         self.moved += usize::from(moved.is_some());
         if elsewhere.share_of(thread.ran) > CHANGED {
             self.groups_changed = (self.groups_changed.0 + 1, self.groups_changed.1 + elsewhere);

@@ -146,7 +146,8 @@ fn a_sleep_is_what_its_timer_was_asked_for_and_elsewhere_what_lengths_suggest() 
         (Armed::TimeOfLength, false, true),
         (Armed::Period, false, false),
         (Armed::ByOther, false, false),
-        (Armed::BeforeTheRecording, false, false),
+        // Its own, perhaps: as without timers.
+        (Armed::BeforeTheRecording, true, false),
     ];
     for (armed, if_equal, if_not) in table {
         for (vary, expected) in [(false, if_equal), (true, if_not)] {
@@ -158,7 +159,8 @@ fn a_sleep_is_what_its_timer_was_asked_for_and_elsewhere_what_lengths_suggest() 
             let by_timer = extracted.extraction.inferences.iter().find(|row| row.what.starts_with("their timers"));
             let is_seen = by_timer.is_some_and(|row| row.by == Evidence::Event && row.observations > 0);
             // What poll made of a length stays a guess.
-            let by_event = armed != Armed::NotRecorded && !(armed == Armed::TimeOfLength && vary);
+            let by_event = !matches!(armed, Armed::NotRecorded | Armed::BeforeTheRecording)
+                && !(armed == Armed::TimeOfLength && vary);
             assert_eq!(is_seen, by_event, "{armed:?}, vary {vary}: {:?}", extracted.extraction.inferences);
         }
     }
@@ -168,6 +170,8 @@ fn a_sleep_is_what_its_timer_was_asked_for_and_elsewhere_what_lengths_suggest() 
 fn time_in_the_cpus_own_interrupts_is_nobodys_work() {
     for vector in Vector::ALL {
         let mut scene = Scene::new();
+        // The first end says that ends are recorded.
+        scene.add(Context::Hardirq, EventKind::VectorExit { vector }).after(1);
         scene.switch(PrevState::Runnable, SLEEPER).after(100);
         scene.add(Context::Hardirq, EventKind::VectorEntry { vector }).after(30);
         scene.add(Context::Hardirq, EventKind::VectorExit { vector }).after(5);
@@ -266,7 +270,16 @@ fn an_inherited_priority_is_not_the_threads_own_and_is_a_loss() {
         let extracted = changed(raise(49), 3_000, 1_000, back).extract(&[], None);
         assert!(matches!(sleeper(&extracted).placement.class, Class::Fair { nice: 0, .. }), "{back:?}");
         assert!(losses(&extracted, "inherited priority").is_some_and(|share| share > 0.2), "{back:?}");
+        let index = extracted.program.actors.iter().position(|actor| actor.tid == SLEEPER).expect("it is played");
+        assert!(!extracted.sets_itself[index], "{back:?}");
     }
+    // It had inherited one before the recording began.
+    let lower = EventKind::SetPrio { tid: SLEEPER, prio: Prio(120) };
+    let mut scene = Scene::new();
+    scene.switch(PrevState::Runnable, SLEEPER).after(10).add(Context::Task, raise(49)).after(10);
+    scene.add(Context::Task, lower).after(3_000).switch(PrevState::Sleeping, Tid::IDLE).after(100);
+    let extracted = scene.wake(SLEEPER).after(1).switch(PrevState::Runnable, SLEEPER).after(10).extract(&[], None);
+    assert!(matches!(sleeper(&extracted).placement.class, Class::Fair { nice: 0, .. }));
 }
 
 #[test]

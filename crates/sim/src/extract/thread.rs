@@ -60,6 +60,10 @@ pub(super) struct Thread {
     pub after_waits: Vec<(Nanos, Nanos)>,
 }
 
+fn is_weaker(one: Prio, than: Prio) -> bool {
+    one.0 > than.0
+}
+
 /// A thread that lives for less than this part of the recording is short-lived.
 const SHORT_LIFE: f64 = 0.2;
 /// The first time is when the recording learns its priority, the second when the program begins.
@@ -222,6 +226,11 @@ impl Thread {
 
     /// A lock's owner has the priority of who waits for it, until it has its own again.
     pub fn changes_inherited(&mut self, from: Prio, to: Prio) {
+        if !self.inherits && is_weaker(to, from) {
+            // It had inherited a priority before the recording began.
+            self.prio = to;
+            return;
+        }
         if !self.inherits {
             self.prio = from;
         }

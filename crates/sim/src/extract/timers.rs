@@ -19,8 +19,8 @@ const FOLLOWS_WITHIN: Nanos = Nanos(50_000);
 pub(super) enum Asked {
     /// A length: nanosleep, a driver's timeout.
     Length,
-    /// A time, with when it was asked. poll, select, epoll and futexes make a time of a length.
-    Time { armed: Time, due: Time },
+    /// A time, with when it was asked, by the recording's clock and by the timer's own. poll, select, epoll and futexes make a time of a length.
+    Time { armed: Time, due: Time, due_on_its_clock: i64 },
     /// Nothing: another thread, or an interrupt, had armed the timer.
     Nothing,
 }
@@ -98,9 +98,11 @@ impl Timers {
 
     /// Whether another's timer has just expired on this CPU.
     pub fn others(&mut self, cpu: CpuId, now: Time) -> Option<Asked> {
-        let is_it = self.just_expired(cpu, now).is_some();
+        let expired = self.just_expired(cpu, now);
         self.expired.remove(&cpu);
-        is_it.then_some(Asked::Nothing)
+        // Who armed a timer that the recording does not show being armed is not known: it may be the thread's own.
+        let is_others = expired.is_some_and(|expired| !matches!(expired.kind, Kind::Timer(None, _)));
+        is_others.then_some(Asked::Nothing)
     }
 
     fn just_expired(&self, cpu: CpuId, now: Time) -> Option<Expired> {
@@ -112,7 +114,8 @@ fn asked_of(armed: Armed, on_its_clock: i64, expired: Time) -> Asked {
     if armed.start.is_relative {
         return Asked::Length;
     }
-    // How late it expired is the same on both clocks.
+    // How late it expired is about the same on both clocks: the time on its own is that of the interrupt, a few microseconds before.
     let late = u64::try_from(on_its_clock.saturating_sub(armed.start.due)).unwrap_or(0);
-    Asked::Time { armed: armed.at, due: Time(expired.0.saturating_sub(late)) }
+    let due = Time(expired.0.saturating_sub(late));
+    Asked::Time { armed: armed.at, due, due_on_its_clock: armed.start.due }
 }

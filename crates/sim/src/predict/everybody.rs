@@ -160,17 +160,17 @@ pub(super) fn newly_starved(
 
 /// The names of those who wait longer in changed replays than in unchanged ones, and than in the recording.
 pub(super) fn who_waits_longer(extracted: &Extracted, before: &[Replayed], after: &[Replayed]) -> BTreeSet<String> {
-    let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    // As recorded, before and after.
+    let mut sums: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
     for (id, actor) in extracted.program.actors() {
         let waited =
             |replays: &[Replayed]| middle(replays.iter().map(|one| one.felt.actors[id.index()]).collect()).waited.0;
         let recorded = extracted.recorded.actors.get(id.index()).map_or(0, |felt| felt.waited.0);
         let sum = sums.entry(&actor.comm).or_default();
-        sum.0 += waited(before).max(recorded);
-        sum.1 += waited(after);
+        *sum = (sum.0 + recorded, sum.1 + waited(before), sum.2 + waited(after));
     }
     sums.into_iter()
-        .filter(|(_, (was, is))| *is as f64 > FELT_FACTOR * *was as f64)
+        .filter(|(_, (recorded, was, is))| *is as f64 > FELT_FACTOR * *was.max(recorded) as f64)
         .map(|(name, _)| name.to_owned())
         .collect()
 }

@@ -206,7 +206,8 @@ pub(super) struct Values {
     pub held_out: Option<HeldOut>,
 }
 
-/// A metric in the second half of the recording, of which nothing was used, and what the program of the first half gives.
+/// A metric in the second half of the recording, and what the program of the first half gives. That has no operation of the second
+/// half; its threads' CPUs and groups are those of the whole.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct HeldOut {
     pub played: f64,

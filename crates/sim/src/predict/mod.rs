@@ -350,9 +350,10 @@ fn turn_of(subject: &Subject, program: &Program) -> Nanos {
 /// What a changed limit lets real-time threads run; zero where it limits them as before.
 fn new_limit(before: &Program, after: &Program) -> Nanos {
     let models = [before, after].map(SchedulerModel::of_program);
+    let of_length = after.length;
     match models {
         [Ok(before), Ok(after)] if !before.limits_real_time_as(&after) => {
-            after.longest_real_time_turn().unwrap_or_default()
+            after.longest_real_time_turn().unwrap_or(of_length)
         }
         _ => Nanos::ZERO,
     }

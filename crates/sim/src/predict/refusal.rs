@@ -12,7 +12,7 @@
 //! | the clock | runs that last until a time | the change hits such a thread |
 //! | what undoes the change | priorities in the recording | a changed thread's own changed three times or more |
 //! | where threads move | the CPUs on which threads ran, and may run | another changed thread ran on several; or the victim may use several, and any wait would be left |
-//! | what was not recorded | losses | above 2 % of the wakeups |
+//! | what was not recorded, or is played otherwise | losses | above 2 % of the wakeups, or of the CPU time |
 //! | time in interrupts | the recording | above 40 % of the CPU time |
 
 use std::fmt;

@@ -59,7 +59,7 @@ pub struct ReproducedReport {
     /// As recorded in the second half alone; absent where a half has too little of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_half: Option<f64>,
-    /// What a replay of the first half gives: nothing of the second was used.
+    /// What a replay of the first half gives: it has no operation of the second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_half_by_the_first: Option<f64>,
 }
@@ -122,11 +122,13 @@ impl ChangeReport {
         ChangeReport { name, remedy, changes, predicted: prediction.report() }
     }
 
-    /// The better first: by verdict, then by how many times less is left of the main metric at most, then as `explain` has them.
-    pub fn rank(&self) -> (Outlook, i32, Option<u32>) {
+    /// The better first: by verdict, then those under which nobody waits longer, then by how many times less is left of the main
+    /// metric at most, then as `explain` has them.
+    pub fn rank(&self) -> (Outlook, bool, i32, Option<u32>) {
         let main = self.predicted.metrics.first();
         let left = main.map_or(f64::MAX, |main| main.high / main.recorded.max(f64::MIN_POSITIVE));
-        (self.predicted.verdict, left.max(1e-9).log2().round() as i32, self.remedy)
+        let has_losers = self.predicted.others.iter().any(|other| other.waited_after_ns > other.waited_before_ns);
+        (self.predicted.verdict, has_losers, left.max(1e-9).log2().round() as i32, self.remedy)
     }
 }
 
