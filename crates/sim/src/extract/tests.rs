@@ -159,8 +159,11 @@ fn a_sleep_is_what_its_timer_was_asked_for_and_elsewhere_what_lengths_suggest() 
             let by_timer = extracted.extraction.inferences.iter().find(|row| row.what.starts_with("their timers"));
             let is_seen = by_timer.is_some_and(|row| row.by == Evidence::Event && row.observations > 0);
             // What poll made of a length stays a guess.
-            let by_event = !matches!(armed, Armed::NotRecorded | Armed::BeforeTheRecording)
-                && !(armed == Armed::TimeOfLength && vary);
+            let by_event = match armed {
+                Armed::NotRecorded | Armed::BeforeTheRecording => false,
+                Armed::TimeOfLength => !vary,
+                _ => true,
+            };
             assert_eq!(is_seen, by_event, "{armed:?}, vary {vary}: {:?}", extracted.extraction.inferences);
         }
     }
