@@ -106,8 +106,10 @@ fn is_name_of_a_page(path: &Path) -> bool {
 pub fn run(args: HiArgs) -> Result<ExitCode> {
     let target = Target::open(&args.output)?;
     // Texts of one ticket are one answer.
+    let whole = Selection::default();
     let is_text = |recording: &Recording| {
-        read_recording(recording, String::new(), &Selection::default(), Shown::No, &[]).is_err()
+        let parts = PageParts { selection: &whole, predictions: Shown::No, came: &[] };
+        read_recording(recording, String::new(), parts).is_err()
     };
     if args.recordings.len() > 1 && args.recordings.iter().all(is_text) {
         let files: Vec<PathBuf> =
@@ -118,12 +120,13 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
         write(target, &html(vec![evidence::page_trace(name, report)], GENERATOR)?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let parts = PageParts { selection: &args.selection, predictions: args.predictions, came: &args.came };
     let mut traces = Vec::with_capacity(args.recordings.len());
     for recording in &args.recordings {
         let short = recording.short_name();
         let alike = args.recordings.iter().filter(|other| other.short_name() == short).count();
         let name = if alike > 1 { recording.name() } else { short };
-        traces.push(read(recording, name, &args.selection, args.predictions, &args.came)?);
+        traces.push(read(recording, name, parts)?);
     }
     write(target, &html(traces, GENERATOR)?)?;
     Ok(ExitCode::SUCCESS)
@@ -166,32 +169,29 @@ fn write(target: Target, page: &str) -> Result<()> {
     Ok(())
 }
 
-/// A recording, or else a text that is evidence.
-fn read(
-    recording: &Recording,
-    name: String,
-    selection: &Selection,
+/// What of a recording is on the page.
+#[derive(Clone, Copy)]
+struct PageParts<'a> {
+    selection: &'a Selection,
     predictions: Shown,
-    came: &[PathBuf],
-) -> Result<Trace> {
-    let recorded = read_recording(recording, name.clone(), selection, predictions, came);
+    came: &'a [PathBuf],
+}
+
+/// A recording, or else a text that is evidence.
+fn read(recording: &Recording, name: String, parts: PageParts<'_>) -> Result<Trace> {
+    let recorded = read_recording(recording, name.clone(), parts);
     let Err(error) = recorded else { return recorded };
     match recording.file().and_then(evidence::of_file) {
         Some(mut report) => {
-            evidence::select(&mut report, selection)?;
+            evidence::select(&mut report, parts.selection)?;
             Ok(evidence::page_trace(name, report))
         }
         None => Err(error),
     }
 }
 
-fn read_recording(
-    recording: &Recording,
-    name: String,
-    selection: &Selection,
-    predictions: Shown,
-    came: &[PathBuf],
-) -> Result<Trace> {
+fn read_recording(recording: &Recording, name: String, parts: PageParts<'_>) -> Result<Trace> {
+    let PageParts { selection, predictions, came } = parts;
     let mut progress = Progress::new();
     let mut collector = Collector::default();
     let source = recording.open()?;

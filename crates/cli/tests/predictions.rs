@@ -5,10 +5,10 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// A remedy is predicted and helps; one helps and starves others; and one where everything is refused.
-const HELPS: &str = "truth/iouring-rt.6.1.fault.dat.zst";
-const STARVES: &str = "truth/highpri-xfs.6.1.fault.dat.zst";
-const REFUSED: &str = "truth/yield-spin.6.1.fault.dat.zst";
-const HEALTHY: &str = "truth/cpu-rotation.6.12.none.dat.zst";
+const REMEDY_HELPS: &str = "truth/iouring-rt.6.1.fault.dat.zst";
+const REMEDY_STARVES_OTHERS: &str = "truth/highpri-xfs.6.1.fault.dat.zst";
+const REMEDY_REFUSED: &str = "truth/yield-spin.6.1.fault.dat.zst";
+const NOBODY_STARVED: &str = "truth/cpu-rotation.6.12.none.dat.zst";
 
 fn testdata(name: &str) -> String {
     format!("{}/../../testdata/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -34,16 +34,16 @@ fn remedies(report: &Value) -> Vec<&Value> {
 
 #[test]
 fn explain_has_a_line_of_what_is_known_and_none_of_a_refusal() {
-    let known = text(&["explain", &testdata(HELPS)]);
+    let known = text(&["explain", &testdata(REMEDY_HELPS)]);
     let line = known.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(line.contains("Predicted: remedy 1 takes the longest wait from 62.5 ms to"), "{known}");
     assert!(line.contains("and starves nobody; `unstarve predict FILE` has the rest."), "{known}");
-    let refused = text(&["explain", &testdata(REFUSED)]);
+    let refused = text(&["explain", &testdata(REMEDY_REFUSED)]);
     assert!(refused.contains("Fix ") && !refused.contains("redicted"), "{refused}");
-    let report = json(&["explain", "--json", &testdata(REFUSED)]);
+    let report = json(&["explain", "--json", &testdata(REMEDY_REFUSED)]);
     assert!(remedies(&report).iter().any(|remedy| remedy["predicted"]["refused"][0].is_string()), "{report}");
     // Of a part nothing is predicted: what its findings lack was starved before.
-    let part = json(&["explain", "--json", "--from", "+0s", &testdata(HELPS)]);
+    let part = json(&["explain", "--json", "--from", "+0s", &testdata(REMEDY_HELPS)]);
     assert!(
         !remedies(&part).is_empty() && remedies(&part).iter().all(|remedy| remedy["predicted"].is_null()),
         "{part}"
@@ -52,19 +52,22 @@ fn explain_has_a_line_of_what_is_known_and_none_of_a_refusal() {
 
 #[test]
 fn a_remedy_that_starves_others_is_offered_last_and_says_so() {
-    let report = json(&["explain", "--json", &testdata(STARVES)]);
+    let report = json(&["explain", "--json", &testdata(REMEDY_STARVES_OTHERS)]);
     let verdicts: Vec<&Value> = remedies(&report).into_iter().map(|remedy| &remedy["predicted"]["verdict"]).collect();
     assert_eq!(verdicts, ["helps", "helps-and-starves"]);
-    let full = text(&["explain", "--full", &testdata(STARVES)]);
+    let full = text(&["explain", "--full", &testdata(REMEDY_STARVES_OTHERS)]);
     assert!(full.contains("those predicted to harm somebody last"), "{full}");
     assert!(full.contains("it starves kworker/u2:2"), "{full}");
 }
 
 #[test]
 fn numbers_of_predict_are_those_of_explain_and_fix() {
-    for name in
-        [HELPS, STARVES, "truth/hog-over-softirq.6.12.fault.dat.zst", "truth/polling-fair-thread.6.12.fault.dat.zst"]
-    {
+    for name in [
+        REMEDY_HELPS,
+        REMEDY_STARVES_OTHERS,
+        "truth/hog-over-softirq.6.12.fault.dat.zst",
+        "truth/polling-fair-thread.6.12.fault.dat.zst",
+    ] {
         let file = testdata(name);
         let (report, predictions) = (json(&["explain", "--json", &file]), json(&["predict", "--json", &file]));
         let mut compared = 0;
@@ -87,7 +90,7 @@ fn numbers_of_predict_are_those_of_explain_and_fix() {
 
 #[test]
 fn a_change_is_predicted_for_who_is_named_or_waited_longest() {
-    let healthy = testdata(HEALTHY);
+    let healthy = testdata(NOBODY_STARVED);
     let of = |arguments: &[&str]| json(&[&["predict", "--json"], arguments].concat());
     let longest = of(&[&healthy, "--change", "nice:*=5"]);
     let report = json(&["explain", "--json", &healthy]);
@@ -95,7 +98,7 @@ fn a_change_is_predicted_for_who_is_named_or_waited_longest() {
     let waited = report["worst_waits"].as_array().expect("waits");
     assert!(waited.iter().any(|wait| wait["comm"] == subject["victim"]), "{longest}");
     assert!(subject["finding"].is_null() && subject["changes"][0]["name"] == "nice:*=5", "{longest}");
-    let named = of(&[&testdata(HELPS), "--victim", "ring*", "--change", "policy:rtpoll=other"]);
+    let named = of(&[&testdata(REMEDY_HELPS), "--victim", "ring*", "--change", "policy:rtpoll=other"]);
     assert_eq!(named["subjects"][0]["victim"], "ringapp");
     assert_eq!(named["subjects"].as_array().map(Vec::len), Some(1));
     for (arguments, why) in [
@@ -133,7 +136,7 @@ fn what_is_no_result_of_fix_is_no_page() {
     ];
     for (written, why) in cases {
         std::fs::write(came, &written).expect("a file");
-        let output = unstarve(&["report", &testdata(HELPS), "--came", came, "-o", page]);
+        let output = unstarve(&["report", &testdata(REMEDY_HELPS), "--came", came, "-o", page]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains(why), "{written}: {said}");
         assert_eq!(output.status.success(), why == "wrote", "{said}");

@@ -8,13 +8,13 @@ use crate::line::{Message, wall};
 
 /// The message that a line passes on, if it is of one of these programs. What another program than the kernel wrote has its name.
 pub fn message(line: &str) -> Option<Message> {
-    CARRIERS.iter().find_map(|carrier| carrier(line))
+    CARRIER_READERS.iter().find_map(|carrier| carrier(line))
 }
 
 /// A message that is printed as a list of bytes has none of the words by which lines are found.
-pub const TRIGGERS: [&str; 1] = ["\"MESSAGE\":["];
+pub const JOURNAL_TRIGGERS: [&str; 1] = ["\"MESSAGE\":["];
 
-const CARRIERS: [fn(&str) -> Option<Message>; 5] = [journal, event, event_of_node, problem_detector, logcat];
+const CARRIER_READERS: [fn(&str) -> Option<Message>; 5] = [journal, event, event_of_node, problem_detector, logcat];
 
 // `3m12s (x2 over 9m)  Warning  TaskHung  node/node-1  INFO: task …` of `kubectl get events`, also with namespaces or of old versions.
 pattern!(

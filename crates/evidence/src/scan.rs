@@ -60,7 +60,7 @@ pub struct Source {
 }
 
 static TRIGGERS: LazyLock<AhoCorasick> =
-    LazyLock::new(|| automaton(message::triggers().chain(section::triggers()).chain(carrier::TRIGGERS)));
+    LazyLock::new(|| automaton(message::triggers().chain(section::triggers()).chain(carrier::JOURNAL_TRIGGERS)));
 
 static MESSAGES: LazyLock<AhoCorasick> = LazyLock::new(|| automaton(message::triggers()));
 

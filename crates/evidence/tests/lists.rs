@@ -3,13 +3,7 @@
 use unstarve_diagnose::report::Report;
 use unstarve_evidence::{Facts, explain, scan};
 
-const LOCKUP: &str = "\
-[  301.100000] BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for 43s!
-[  301.100100] Showing busy workqueues and worker pools:
-[  301.100200] workqueue mm_percpu_wq: flags=0x8
-[  301.100300]   pwq 14: cpus=3 node=0 flags=0x0 nice=0 active=1/256 refcnt=2
-[  301.100400]     pending: vmstat_update
-";
+use crate::scenes::LOCKUP;
 
 /// What a lockup of CPU 3's workers is, with a list beside it.
 fn beside(list: &str) -> Report {

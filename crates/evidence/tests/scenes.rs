@@ -35,7 +35,7 @@ fn findings(texts: &[(&str, &str)]) -> String {
     }
 }
 
-const LOCKUP: &str = "\
+pub const LOCKUP: &str = "\
 [  301.100000] BUG: workqueue lockup - pool cpus=3 node=0 flags=0x0 nice=0 stuck for 43s!
 [  301.100100] Showing busy workqueues and worker pools:
 [  301.100200] workqueue mm_percpu_wq: flags=0x8

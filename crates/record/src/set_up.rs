@@ -151,8 +151,6 @@ fn enable_events(instance: &Instance, events: Events) -> Result<Enabled, RecordE
     let (present, missing): (Vec<&ExtraEvent>, Vec<_>) = extra.iter().partition(|event| instance.has(event.name));
     absent.extend(missing.iter().map(|event| event.name.1));
     let mut guesses: Vec<Guess> = missing.iter().map(|event| event.settles).collect();
-    guesses.sort_unstable();
-    guesses.dedup();
     if !present.is_empty() {
         let no_ticks = no_ticks();
         for event in present {
@@ -162,11 +160,18 @@ fn enable_events(instance: &Instance, events: Events) -> Result<Enabled, RecordE
                 Filter::Expression(expression) => instance.filter(event.name, expression),
                 Filter::NoTicks => instance.filter(event.name, &no_ticks),
             };
-            instance.enable(event.name)?;
+            // One that cannot be enabled is as good as absent: what it would settle stays a guess.
+            if instance.enable(event.name).is_err() {
+                absent.push(event.name.1);
+                guesses.push(event.settles);
+                continue;
+            }
             recorded.push(event.name);
             events_read.extend(EventType::from_name(event.name.1));
         }
     }
+    guesses.sort_unstable();
+    guesses.dedup();
     Ok(Enabled { events: events_read, absent, recorded, guesses })
 }
 

@@ -29,17 +29,17 @@ struct Measured {
 }
 
 /// A plan of thousands of threads is smaller.
-const LIMIT: Limit = Limit { bytes: 16 << 20, expected: EXPECTED };
-const EXPECTED: &str = "what `unstarve fix --apply --verify --json` prints";
+const TRIED_FIX_LIMIT: Limit = Limit { bytes: 16 << 20, expected: TRIED_FIX };
+const TRIED_FIX: &str = "what `unstarve fix --apply --verify --json` prints";
 
 /// Puts what came into a report's predictions.
 pub fn add_what_came(report: &mut Report, file: &Path) -> Result<()> {
     let name = || file.display().to_string();
-    add(report, &read_text(file, LIMIT)?).with_context(name)
+    add(report, &read_text(file, TRIED_FIX_LIMIT)?).with_context(name)
 }
 
 fn add(report: &mut Report, text: &str) -> Result<()> {
-    let tried: Tried = serde_json::from_str(text).with_context(|| format!("expected {EXPECTED}"))?;
+    let tried: Tried = serde_json::from_str(text).with_context(|| format!("expected {TRIED_FIX}"))?;
     ensure!(tried.schema == "unstarve.fix/1", "expected the schema unstarve.fix/1, found {}", tried.schema);
     ensure!(!tried.compared.is_empty(), "nothing was measured in it of what was predicted");
     let (finding, remedy) = (&tried.finding.id, &tried.remedy.id);

@@ -197,7 +197,7 @@ pub(super) fn before(extracted: &Extracted, subject: &Subject, changed: &Changed
     refusals
 }
 
-/// Another changed thread that moves between CPUs: whom it would keep waiting is not known.
+/// Another changed thread that moves between CPUs: nobody knows on which CPU it would run, and whom it would keep waiting there.
 fn moves(extracted: &Extracted, subject: &Subject, changed: &Changed) -> Option<Refusal> {
     let others = own_of(extracted, changed).filter(|actor| !subject.actors.contains(actor));
     let mut movers = others.filter(|actor| is(&extracted.moves, *actor));
