@@ -691,7 +691,7 @@ metrics: Array<PredictedMetric>,
  */
 others: Array<PredictedOther>, 
 /**
- * Who would become starved, and is not now.
+ * Who would become starved, or be starved for far longer than now.
  */
 newly_starved: Array<string>, 
 /**

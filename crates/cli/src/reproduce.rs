@@ -79,6 +79,7 @@ pub fn run(args: LowArgs) -> Result<ExitCode> {
         finding: finding.id.to_string(),
         victim: finding.victim.comm.clone(),
         culprit: finding.culprits.first().map(|culprit| culprit.comm.clone()),
+        for_longer: false,
     };
     let mut survives = |program: &Program| -> Result<bool, ModelError> {
         Ok(model.play(program, 0)?.starved.iter().any(|starved| is_same(starved, &wanted)))

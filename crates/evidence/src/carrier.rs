@@ -1,5 +1,5 @@
 //! Programs that pass messages of others on, in a form of their own that says whose they are: systemd's journal as JSON, Kubernetes'
-//! events, Android's logcat. A row each.
+//! events, Android's logcat, loggers by RFC 5424, Talos. A row each.
 
 use serde_json::{Map, Value};
 use unstarve_model::Nanos;
@@ -14,7 +14,8 @@ pub fn message(line: &str) -> Option<Message> {
 /// A message that is printed as a list of bytes has none of the words by which lines are found.
 pub const JOURNAL_TRIGGERS: [&str; 1] = ["\"MESSAGE\":["];
 
-const CARRIER_READERS: [fn(&str) -> Option<Message>; 5] = [journal, event, event_of_node, problem_detector, logcat];
+const CARRIER_READERS: [fn(&str) -> Option<Message>; 8] =
+    [journal, event, event_of_node, problem_detector, logcat, rfc_5424, since_1970, talos];
 
 // `3m12s (x2 over 9m)  Warning  TaskHung  node/node-1  INFO: task …` of `kubectl get events`, also with namespaces or of old versions.
 pattern!(
@@ -31,6 +32,20 @@ pattern!(
 // `11-30 10:11:12.123     0     0 W BUG     : soft lockup …`, also with a column of users; `W/BUG     (    0): soft lockup …`.
 pattern!(
     LOGCAT = r"^(?:(?<date>\d\d-\d\d \d\d:\d\d:\d\d\.\d{3,9}) +(?:[a-z]\w* +)?(?<pid>\d+) +\d+ [VDIWEFS] (?<tag>[^:]*?) *:|[VDIWEFS]/(?<brief>[^:(]*?) *\( *(?<of>\d+)\):) ?(?<text>.*)$"
+);
+
+// `<4>1 2026-11-30T10:11:12.123Z host kernel - - - [   12.345678] soft lockup …`: the program, its process, a kind, and data by name.
+pattern!(
+    RFC_5424 = r#"^<\d{1,3}>1 (?<date>\S+) (?<host>\S+) (?<program>\S+) \S+ \S+ (?:-|(?:\[[^"\]]*(?:"(?:[^"\\]|\\.)*"[^"\]]*)*\])+) ?\u{feff}?(?<text>.*)$"#
+);
+// `1764500000.123456 host kernel: soft lockup …` of `journalctl -o short-unix`.
+pattern!(
+    SINCE_1970 = r"^(?<seconds>\d{9,10})\.\d{6} (?<host>[\w.-]+) (?<program>[\w./@-]+(?:\[\d+\])?): ?(?<text>.*)$"
+);
+// `10.0.0.2: kern: warning: [2026-11-30T10:11:12.123456789Z]: soft lockup …` of `talosctl dmesg`.
+pattern!(
+    TALOS =
+        r"^(?:(?<host>[\w.:-]+): )?(?<facility>[a-z]+): +[a-z]+: \[(?<date>\d{4}-\d\d-\d\dT[^\]]+)\]: ?(?<text>.*)$"
 );
 
 /// A line of `journalctl -o json`. What says nothing of where it comes from is not taken for the kernel's.
@@ -51,6 +66,7 @@ fn journal(line: &str) -> Option<Message> {
         program: (!is_kernel).then(name),
         host: field("_HOSTNAME").map(str::to_owned),
         boot: field("_BOOT_ID").map(str::to_owned),
+        caller: None,
         has_columns: true,
         is_indented: false,
     })
@@ -99,6 +115,38 @@ fn logcat(line: &str) -> Option<Message> {
         wall: found.name("date").and_then(|date| wall(&format!("1970-{}", date.as_str()))),
         program: (!is_kernel).then(|| format!("{tag}[{pid}]")),
         ..passed_on(&text)
+    })
+}
+
+fn rfc_5424(line: &str) -> Option<Message> {
+    let found = RFC_5424.captures(line)?;
+    Some(Message {
+        wall: wall(&found["date"]),
+        host: Some(found["host"].to_owned()).filter(|host| host != "-"),
+        program: Some(found["program"].to_owned()).filter(|program| program != "kernel"),
+        ..passed_on(&found["text"])
+    })
+}
+
+fn since_1970(line: &str) -> Option<Message> {
+    let found = SINCE_1970.captures(line)?;
+    let seconds: u64 = found["seconds"].parse().ok()?;
+    Some(Message {
+        wall: Some(Nanos(seconds.saturating_mul(1_000_000_000))),
+        host: Some(found["host"].to_owned()),
+        program: Some(found["program"].to_owned()).filter(|program| program != "kernel"),
+        ..passed_on(&found["text"])
+    })
+}
+
+/// What programs write to the kernel's log is of another facility.
+fn talos(line: &str) -> Option<Message> {
+    let found = TALOS.captures(line)?;
+    Some(Message {
+        wall: wall(&found["date"]),
+        host: found.name("host").map(|host| host.as_str().to_owned()),
+        program: Some(found["facility"].to_owned()).filter(|facility| facility != "kern"),
+        ..passed_on(&found["text"])
     })
 }
 

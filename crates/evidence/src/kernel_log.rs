@@ -30,6 +30,8 @@ pub struct Line {
     pub number: u64,
     pub uptime: Option<Nanos>,
     pub wall: Option<Nanos>,
+    /// Who printed it: `T123`, a thread, or `C3`, a CPU's interrupt.
+    pub caller: Option<String>,
 }
 
 /// Functions of a look's stack that are kept: those of instrumented kernels, and who called them.
@@ -38,7 +40,10 @@ const MAX_CALLERS: usize = 24;
 /// Lines within which the backtrace follows that a report asked for.
 const SAMPLED_WITHIN: u64 = 90;
 
-/// What is open while a log is read.
+/// Reports of so many callers are open at once.
+const MAX_CALLERS_AT_ONCE: usize = 64;
+
+/// A kernel's log, while it is read.
 #[derive(Default)]
 pub struct KernelLog {
     file: u32,
@@ -50,22 +55,40 @@ pub struct KernelLog {
     years: u64,
     /// The logger's name for the boot.
     boot_name: Option<String>,
-    /// A pool of workers whose works are being listed.
-    pool: Option<(String, i32)>,
-    /// A stall of RCU whose CPUs are being listed.
-    stall: Option<Stall>,
     /// The last length of a stall, and when it was printed.
     stalled: Option<(u64, Nanos)>,
     /// CPUs that were asked what they run, and the line that says so.
     asked: Vec<(u32, u64)>,
     /// Threads that keep RCU from going on because they were preempted.
     rcu_readers: Vec<u32>,
+    /// The BPF scheduler.
+    bpf_scheduler: Option<String>,
+    /// The CPU that noticed a stall.
+    detector: Option<u32>,
+    /// Who printed the last line, where lines say so, and what of its is open.
+    caller: Option<String>,
+    open: Report,
+    /// The same of others, whose lines stand between: CPUs print at once.
+    others: Vec<(Option<String>, Report)>,
+}
+
+/// What is open of one caller's reports.
+#[derive(Default)]
+struct Report {
+    /// A pool of workers whose works are being listed.
+    pool: Option<(String, i32)>,
+    /// A stall of RCU whose CPUs are being listed.
+    stall: Option<Stall>,
     /// The stall of RCU's tasks among the facts whose threads are being listed.
     rcu_tasks: Option<usize>,
     /// The CPU whose timer was late.
     timer_cpu: Option<u32>,
     /// The last `CPU: … PID: … Comm: …` among the facts.
     current: Option<usize>,
+    /// The one before, if neither a line that says where it was nor a stack followed: the next such line may be of either.
+    without_code: Option<usize>,
+    /// Whether functions of a stack followed the last one.
+    has_stack: bool,
     /// The last blocked task among the facts, whose stack follows.
     blocked: Option<usize>,
     /// A thread of RCU that was starved, until the line with its state.
@@ -77,12 +100,8 @@ pub struct KernelLog {
     thread_of_rcu: Option<usize>,
     /// The CPU whose run queue is being listed.
     run_queue: Option<u32>,
-    /// The BPF scheduler.
-    bpf_scheduler: Option<String>,
     /// The last report of a lock that was not got.
     lock: Option<usize>,
-    /// The CPU that noticed a stall.
-    detector: Option<u32>,
     /// The CPU whose own task is dumped next.
     dump_of: Option<u32>,
     /// Whether threads that used up the limit on real-time threads are being listed.
@@ -153,10 +172,11 @@ impl KernelLog {
 
     /// Takes a message.
     pub fn message(&mut self, message: Message, line: &Line, facts: &mut Facts) {
+        self.turn_to(line.caller.as_deref(), facts);
         if !matches!(message, Message::Frame { .. } | Message::Task { .. } | Message::CurrentWork { .. }) {
-            (self.blocked, self.worker, self.lists_workers) = (None, None, false);
+            (self.open.blocked, self.open.worker, self.open.lists_workers) = (None, None, false);
         }
-        self.lists_blocked &= matches!(
+        self.open.lists_blocked &= matches!(
             message,
             Message::Frame { .. } | Message::Task { .. } | Message::CurrentWork { .. } | Message::UserCode
         );
@@ -164,12 +184,12 @@ impl KernelLog {
             self.close_starved(None, facts);
         }
         if !matches!(message, Message::RcuAllSeen | Message::Task { .. } | Message::RcuCpuTime { .. }) {
-            self.dump_of = None;
+            self.open.dump_of = None;
         }
         if !matches!(message, Message::Frame { .. } | Message::Task { .. } | Message::CurrentWork { .. }) {
-            self.rcu_tasks = None;
+            self.open.rcu_tasks = None;
         }
-        self.lists_limit_users &= matches!(message, Message::LimitUser { .. });
+        self.open.lists_limit_users &= matches!(message, Message::LimitUser { .. });
         let goes_on = matches!(
             message,
             Message::RcuCpu { .. }
@@ -221,10 +241,37 @@ impl KernelLog {
         }
     }
 
+    /// Takes up what is open of a caller. A line that names none goes on with the one before.
+    fn turn_to(&mut self, caller: Option<&str>, facts: &mut Facts) {
+        if caller.is_none() || caller == self.caller.as_deref() {
+            return;
+        }
+        if self.others.len() == MAX_CALLERS_AT_ONCE
+            && let Some((_, oldest)) = self.others.pop()
+        {
+            self.end(oldest, facts);
+        }
+        let known = self.others.iter().position(|(of, _)| of.as_deref() == caller);
+        let next = known.map(|index| self.others.remove(index).1).unwrap_or_default();
+        let before = (self.caller.take(), std::mem::replace(&mut self.open, next));
+        self.others.insert(0, before);
+        self.caller = caller.map(str::to_owned);
+    }
+
     /// Ends what is open.
     pub fn finish(&mut self, facts: &mut Facts) {
+        let open = std::mem::take(&mut self.open);
+        self.end(open, facts);
+        for (_, open) in std::mem::take(&mut self.others) {
+            self.end(open, facts);
+        }
+    }
+
+    fn end(&mut self, report: Report, facts: &mut Facts) {
+        let open = std::mem::replace(&mut self.open, report);
         self.close_starved(None, facts);
         self.close_stall(facts);
+        self.open = open;
     }
 
     fn machine(&mut self, message: Message, line: &Line, facts: &mut Facts) {
@@ -252,11 +299,11 @@ impl KernelLog {
             Message::PoolLockup { cpus, unbound, nice, stuck } => {
                 let (who, list) = pool(&cpus, unbound, nice);
                 facts.stuck(self.report(Sign::PoolStuck, who, list, Lasted::AtLeast(stuck), line));
-                self.pool = None;
+                self.open.pool = None;
             }
-            Message::Workqueue => self.pool = None,
-            Message::StalledWorkers => self.lists_workers = true,
-            Message::PoolWork { cpus, nice } => self.pool = Some((cpus, nice)),
+            Message::Workqueue => self.open.pool = None,
+            Message::StalledWorkers => self.open.lists_workers = true,
+            Message::PoolWork { cpus, nice } => self.open.pool = Some((cpus, nice)),
             Message::InFlight { items } => {
                 if let Some(stuck) = self.listed_pool(facts) {
                     stuck.in_flight.extend(items);
@@ -282,7 +329,7 @@ impl KernelLog {
 
     /// The stuck pool whose works are being listed.
     fn listed_pool<'a>(&self, facts: &'a mut Facts) -> Option<&'a mut Stuck> {
-        let (cpus, nice) = self.pool.as_ref()?;
+        let (cpus, nice) = self.open.pool.as_ref()?;
         let is_it = |who: &Waiting| *who == pool(cpus, false, *nice).0 || *who == pool(cpus, true, *nice).0;
         let boot = self.boot;
         facts.stuck.iter_mut().rev().find(|stuck| {
@@ -294,7 +341,7 @@ impl KernelLog {
         match message {
             Message::RcuStall { flavor, cpus, jiffies, .. } => {
                 let at = self.at(line);
-                self.stall = Some(Stall {
+                self.open.stall = Some(Stall {
                     flavor,
                     cpus,
                     idle: Vec::new(),
@@ -312,10 +359,11 @@ impl KernelLog {
             Message::RcuTasksStall { flavor } => {
                 let who = rcu_thread(&flavor);
                 facts.stuck(self.report(Sign::RcuStall, who.clone(), Vec::new(), Lasted::Unknown, line));
-                self.rcu_tasks = facts.stuck.iter().rposition(|known| known.sign == Sign::RcuStall && known.who == who);
+                self.open.rcu_tasks =
+                    facts.stuck.iter().rposition(|known| known.sign == Sign::RcuStall && known.who == who);
             }
             Message::RcuCpu { cpu, ticks, idle, rcuc_starved } => {
-                if let Some(stall) = &mut self.stall {
+                if let Some(stall) = &mut self.open.stall {
                     stall.cpus.push(cpu);
                     stall.idle.extend(idle.then_some(cpu));
                     stall.ticks.extend(ticks.map(|ticks| (cpu, ticks)));
@@ -325,7 +373,7 @@ impl KernelLog {
             Message::RcuLength { jiffies, detector } => {
                 self.tick(jiffies, line, facts);
                 self.detector = detector;
-                if let Some(stall) = &mut self.stall {
+                if let Some(stall) = &mut self.open.stall {
                     stall.jiffies = Some(jiffies);
                 }
             }
@@ -333,19 +381,19 @@ impl KernelLog {
                 let cpus = cpu.into_iter().collect();
                 let who = rcu_thread(&flavor);
                 let report = self.report(Sign::RcuThreadStarved, who, cpus, Lasted::of_jiffies(jiffies), line);
-                self.starved = Some(report);
+                self.open.starved = Some(report);
                 if runnable.is_some() {
                     self.close_starved(runnable, facts);
                 }
             }
             Message::RcuState { runnable, cpu } => {
-                if let Some(starved) = &mut self.starved {
+                if let Some(starved) = &mut self.open.starved {
                     starved.cpus.extend(cpu);
                 }
                 self.close_starved(runnable, facts);
             }
             Message::RcuCpuTime { hard_interrupts, softirqs, all } => {
-                if let Some(stall) = &mut self.stall {
+                if let Some(stall) = &mut self.open.stall {
                     let most = |part: u64, is_softirq| {
                         let name = if is_softirq { "softirqs" } else { "interrupts" };
                         let words = format!("{part} of {all} ms in {name}");
@@ -354,12 +402,12 @@ impl KernelLog {
                     stall.interrupts = most(softirqs, true).or_else(|| most(hard_interrupts, false));
                 }
             }
-            Message::RcuAllSeen => self.dump_of = self.detector,
+            Message::RcuAllSeen => self.open.dump_of = self.detector,
             // The line that says so belongs to a stall, unless the text was cut.
             Message::RcuTimer { .. } => {
                 facts.stuck(self.report(Sign::Hang, Waiting::Nobody, Vec::new(), Lasted::Unknown, line))
             }
-            Message::RcuTimerCpu { cpu } => self.timer_cpu = Some(cpu),
+            Message::RcuTimerCpu { cpu } => self.open.timer_cpu = Some(cpu),
             Message::RcuReaders { tids } => self.rcu_readers = tids,
             _ => {}
         }
@@ -367,16 +415,16 @@ impl KernelLog {
 
     /// Adds the report about RCU's thread, once it is known whether that could run.
     fn close_starved(&mut self, runnable: Option<bool>, facts: &mut Facts) {
-        let Some(mut report) = self.starved.take() else { return };
+        let Some(mut report) = self.open.starved.take() else { return };
         if runnable == Some(false) {
             report.sign = Sign::RcuTimerLate;
             // The CPU on which the timer is, not the one that the thread ran on.
-            report.cpus = self.timer_cpu.take().map_or(report.cpus, |cpu| vec![cpu]);
+            report.cpus = self.open.timer_cpu.take().map_or(report.cpus, |cpu| vec![cpu]);
         }
         self.ask(&report.cpus.clone(), report.at.line);
         let (sign, who) = (report.sign, report.who.clone());
         facts.stuck(report);
-        self.thread_of_rcu =
+        self.open.thread_of_rcu =
             facts.stuck.iter().rposition(|known| known.sign == sign && known.who == who && known.works.is_empty());
     }
 
@@ -395,7 +443,7 @@ impl KernelLog {
     }
 
     fn close_stall(&mut self, facts: &mut Facts) {
-        let Some(stall) = self.stall.take() else { return };
+        let Some(stall) = self.open.stall.take() else { return };
         let lasted = stall.jiffies.map_or(Lasted::Unknown, Lasted::of_jiffies);
         let mut cpus = stall.cpus;
         cpus.sort_unstable();
@@ -441,17 +489,22 @@ impl KernelLog {
                 self.ran(cpu, thread, How::Sampled, line, facts);
             }
             Message::BacktraceOf { cpu, idle: false } => self.ask(&[cpu], line.number),
-            Message::TaskDumpOf { cpu } => self.dump_of = Some(cpu),
+            Message::TaskDumpOf { cpu } => self.open.dump_of = Some(cpu),
             Message::Current { cpu, thread, release } => {
                 facts.kernel = facts.kernel.take().or(release);
                 let how = self.how(cpu, line.number);
                 // What the CPU prints next is its own: a warning of another thread is no look.
                 self.asked.retain(|(asked, _)| *asked != cpu);
+                let before = self.open.current.and_then(|index| Some((index, facts.ran.get(index)?)));
+                let may_go_on = !std::mem::take(&mut self.open.has_stack);
+                let without_code = before.filter(|(_, ran)| may_go_on && ran.cpu != cpu && ran.in_user_code.is_none());
+                let without_code = without_code.map(|(index, _)| index);
                 self.ran(cpu, thread, how, line, facts);
+                self.open.without_code = without_code;
             }
-            Message::CurrentWork { function } if self.worker.is_some() => {
-                let pid = self.worker.as_ref().and_then(|worker| worker.pid);
-                if let (Some(stuck), Some(pid)) = (self.blocked.and_then(|index| facts.stuck.get_mut(index)), pid)
+            Message::CurrentWork { function } if self.open.worker.is_some() => {
+                let pid = self.open.worker.as_ref().and_then(|worker| worker.pid);
+                if let (Some(stuck), Some(pid)) = (self.open.blocked.and_then(|index| facts.stuck.get_mut(index)), pid)
                     && !stuck.in_flight.iter().any(|(known, _)| *known == pid)
                 {
                     stuck.in_flight.push((pid, function));
@@ -459,36 +512,45 @@ impl KernelLog {
                 }
             }
             Message::CurrentWork { function } => {
-                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index))
+                if let Some(ran) = self.open.current.and_then(|index| facts.ran.get_mut(index))
                     && is_of_one_dump(ran.at.uptime, line.uptime)
                 {
                     ran.work = Some(function);
                 }
             }
+            Message::UserCode | Message::KernelCode { .. } if self.is_of_either(facts) => {
+                let either = [self.open.current.take(), self.open.without_code.take()];
+                for index in either.into_iter().flatten() {
+                    if let Some(ran) = facts.ran.get_mut(index) {
+                        (ran.in_user_code, ran.function) = (None, None);
+                        ran.callers.clear();
+                    }
+                }
+            }
             Message::UserCode => {
                 // Below the kernel's registers those of the program are printed, too.
-                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                if let Some(ran) = self.open.current.and_then(|index| facts.ran.get_mut(index)) {
                     ran.in_user_code = ran.in_user_code.or(Some(true));
                 }
             }
             Message::KernelCode { function } => {
-                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                if let Some(ran) = self.open.current.and_then(|index| facts.ran.get_mut(index)) {
                     ran.in_user_code = ran.in_user_code.or(Some(false));
                     ran.function = ran.function.take().or(Some(function));
                 }
             }
-            Message::Task { thread, state: 'R', .. } if self.lists_workers && self.rcu_tasks.is_none() => {
+            Message::Task { thread, state: 'R', .. } if self.open.lists_workers && self.open.rcu_tasks.is_none() => {
                 self.stalled_worker(thread, line, facts)
             }
-            Message::Task { thread, state: 'D', .. } if self.lists_blocked => {
+            Message::Task { thread, state: 'D', .. } if self.open.lists_blocked => {
                 let who = Waiting::Thread(thread);
                 facts.stuck(self.report(Sign::TaskBlocked, who.clone(), Vec::new(), Lasted::Unknown, line));
                 let is_it =
                     |known: &Stuck| known.sign == Sign::TaskBlocked && known.who == who && known.works.is_empty();
-                self.blocked = facts.stuck.iter().rposition(is_it);
+                self.open.blocked = facts.stuck.iter().rposition(is_it);
             }
-            Message::Task { thread, .. } if self.rcu_tasks.is_some() => {
-                let stall = self.rcu_tasks.and_then(|index| facts.stuck.get_mut(index));
+            Message::Task { thread, .. } if self.open.rcu_tasks.is_some() => {
+                let stall = self.open.rcu_tasks.and_then(|index| facts.stuck.get_mut(index));
                 if let Some(stall) = stall.filter(|stall| stall.detail.is_none()) {
                     stall.detail = Some(format!("{}[{}]", thread.comm, thread.pid.unwrap_or_default()));
                     stall.last = line.spot.clone();
@@ -496,39 +558,40 @@ impl KernelLog {
             }
             Message::Task { thread, .. } => {
                 // What follows is about this thread.
-                self.current = None;
-                let of_rcu = self.thread_of_rcu.filter(|index| is_of(facts, *index, &thread));
-                self.blocked = of_rcu.or(self.blocked.filter(|index| is_of(facts, *index, &thread)));
-                self.thread_of_rcu = None;
-                if let Some(cpu) = self.dump_of.take() {
+                self.open.current = None;
+                let of_rcu = self.open.thread_of_rcu.filter(|index| is_of(facts, *index, &thread));
+                self.open.blocked = of_rcu.or(self.open.blocked.filter(|index| is_of(facts, *index, &thread)));
+                self.open.thread_of_rcu = None;
+                if let Some(cpu) = self.open.dump_of.take() {
                     self.ran(cpu, thread, How::Sampled, line, facts);
                 } else if let Some(stall) = reader_of(facts, &self.rcu_readers, &thread) {
                     stall.detail = Some(format!("{}[{}]", thread.comm, thread.pid.unwrap_or_default()));
                 }
             }
-            Message::Frame { function } if self.worker.is_some() => {
+            Message::Frame { function } if self.open.worker.is_some() => {
                 // The first function of the stack says whether the worker runs.
-                let worker = self.worker.take();
-                if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index)) {
+                let worker = self.open.worker.take();
+                if let Some(stuck) = self.open.blocked.and_then(|index| facts.stuck.get_mut(index)) {
                     stuck.runnable = worker.filter(|_| crate::words::is_switched_out(&function));
                 }
-                self.blocked = None;
+                self.open.blocked = None;
             }
             Message::Frame { function } if ASKERS.contains(&function.as_str()) => {
                 // Who asks all CPUs prints what its own CPU runs: itself.
-                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                if let Some(ran) = self.open.current.and_then(|index| facts.ran.get_mut(index)) {
                     ran.how = How::Printed;
                 }
             }
             Message::Frame { function } => {
-                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index))
+                self.open.has_stack = true;
+                if let Some(ran) = self.open.current.and_then(|index| facts.ran.get_mut(index))
                     && ran.function.is_some()
                     && ran.in_user_code == Some(false)
                     && ran.callers.len() < MAX_CALLERS
                 {
                     ran.callers.push(function.clone());
                 }
-                if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index))
+                if let Some(stuck) = self.open.blocked.and_then(|index| facts.stuck.get_mut(index))
                     && stuck.works.len() < MAX_FRAMES
                 {
                     stuck.works.push(function);
@@ -536,6 +599,13 @@ impl KernelLog {
             }
             _ => {}
         }
+    }
+
+    /// Whether a line that says where a CPU was may be of either of two: both had begun to print, and the first such line was given
+    /// to the later one.
+    fn is_of_either(&self, facts: &Facts) -> bool {
+        let ran = self.open.current.and_then(|index| facts.ran.get(index));
+        self.open.without_code.is_some() && ran.is_some_and(|ran| ran.in_user_code.is_some())
     }
 
     /// A worker of a stalled pool that could run, or runs: its stack follows.
@@ -549,8 +619,8 @@ impl KernelLog {
         if !facts.stuck.iter().any(is_it) {
             facts.stuck(self.report(Sign::PoolStuck, who.clone(), vec![cpu], Lasted::Unknown, line));
         }
-        self.blocked = facts.stuck.iter().rposition(is_it);
-        self.worker = Some(thread);
+        self.open.blocked = facts.stuck.iter().rposition(is_it);
+        self.open.worker = Some(thread);
     }
 
     fn ran(&mut self, cpu: u32, thread: Thread, how: How, line: &Line, facts: &mut Facts) {
@@ -568,7 +638,7 @@ impl KernelLog {
             spot: line.spot.clone(),
             at,
         });
-        self.current = (facts.ran.len() > known).then_some(known);
+        self.open.current = (facts.ran.len() > known).then_some(known);
     }
 
     fn sched_ext(&mut self, message: Message, line: &Line, facts: &mut Facts) {
@@ -614,17 +684,17 @@ impl KernelLog {
                 stuck.detail.clone_from(&self.bpf_scheduler);
                 facts.stuck(stuck);
             }
-            Message::RunQueue { cpu } => self.run_queue = Some(cpu),
+            Message::RunQueue { cpu } => self.open.run_queue = Some(cpu),
             Message::RunQueueCurrent { thread, policy } => {
-                if let Some(cpu) = self.run_queue {
+                if let Some(cpu) = self.open.run_queue {
                     self.ran(cpu, thread, How::RunQueue, line, facts);
-                    if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                    if let Some(ran) = self.open.current.and_then(|index| facts.ran.get_mut(index)) {
                         ran.policy = policy;
                     }
                 }
             }
             Message::RunQueueTask { thread, current: false, .. } => {
-                let Some(cpu) = self.run_queue else { return };
+                let Some(cpu) = self.open.run_queue else { return };
                 let is_victim = |known: &&mut Stuck| {
                     known.sign == Sign::SchedExtStall
                         && matches!(&known.who, Waiting::Thread(victim) if victim.may_be(&thread))
@@ -689,18 +759,19 @@ impl KernelLog {
             }
             Message::LockNotGot { cpu, thread } => {
                 facts.stuck(self.report(Sign::HardLockup, Waiting::All, vec![cpu], Unknown, line));
-                self.lock = facts.stuck.iter().rposition(|known| known.sign == Sign::HardLockup && known.cpus == [cpu]);
+                self.open.lock =
+                    facts.stuck.iter().rposition(|known| known.sign == Sign::HardLockup && known.cpus == [cpu]);
                 if let Some(thread) = thread {
                     // The message is of the loop that waits for the lock (kernel/locking/spinlock_debug.c).
                     self.ran(cpu, thread, How::Sampled, line, facts);
-                    if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                    if let Some(ran) = self.open.current.and_then(|index| facts.ran.get_mut(index)) {
                         (ran.in_user_code, ran.function) = (Some(false), Some("do_raw_spin_lock".to_owned()));
                     }
                 }
                 return;
             }
             Message::LockOwner { cpu, thread } => {
-                if let Some(stuck) = self.lock.take().and_then(|index| facts.stuck.get_mut(index)) {
+                if let Some(stuck) = self.open.lock.take().and_then(|index| facts.stuck.get_mut(index)) {
                     stuck.detail = Some(format!("{} on CPU {cpu}", crate::words::thread(&thread)));
                 }
                 return;
@@ -710,7 +781,8 @@ impl KernelLog {
                 let report = self.report(Sign::TaskBlocked, who.clone(), Vec::new(), AtLeast(lasted), line);
                 facts.stuck(report);
                 let is_it = |known: &Stuck| known.sign == Sign::TaskBlocked && known.who == who;
-                self.blocked = facts.stuck.iter().rposition(is_it).filter(|index| facts.stuck[*index].works.is_empty());
+                self.open.blocked =
+                    facts.stuck.iter().rposition(is_it).filter(|index| facts.stuck[*index].works.is_empty());
                 return;
             }
             Message::BlockedOn { thread, owner, .. } => {
@@ -727,12 +799,12 @@ impl KernelLog {
                 self.report(Sign::RealTimeLimit, Waiting::Nobody, cpu.into_iter().collect(), Unknown, line)
             }
             Message::LimitUsers => {
-                self.lists_limit_users = true;
+                self.open.lists_limit_users = true;
                 return;
             }
             Message::LimitUser { thread } => {
                 let limit = facts.stuck.last_mut().filter(|stuck| stuck.sign == Sign::RealTimeLimit);
-                if let Some(limit) = limit.filter(|_| self.lists_limit_users) {
+                if let Some(limit) = limit.filter(|_| self.open.lists_limit_users) {
                     limit.works.push(format!("{}[{}]", thread.comm, thread.pid.unwrap_or_default()));
                     // One of several may be anyone's.
                     limit.holder = (limit.works.len() == 1).then_some(Holder { thread, is_certain: true });
@@ -786,7 +858,7 @@ impl KernelLog {
                 self.report(Sign::SeenWaiting, who, cpus, Unknown, line)
             }
             Message::ShowBlocked => {
-                self.lists_blocked = true;
+                self.open.lists_blocked = true;
                 return;
             }
             Message::Hang => self.report(Sign::Hang, Waiting::Nobody, Vec::new(), Unknown, line),

@@ -22,6 +22,8 @@ pub struct Message {
     pub host: Option<String>,
     /// The boot, where a logger has a name for it.
     pub boot: Option<String>,
+    /// The kernel's name for who printed it: `T123`, a thread, or `C3`, an interrupt of a CPU.
+    pub caller: Option<String>,
     /// Whether the line has a logger's columns. If not, it may go on the line before it.
     pub has_columns: bool,
     /// It begins with blanks, as journalctl prints further lines of one message.
@@ -62,12 +64,13 @@ pattern!(DOCKER = r#"^\{"log":"((?:[^"\\]|\\.)*)""#);
 // `2026-09-17T10:11:12.123456789Z stderr F ` of the Kubernetes container runtimes.
 pattern!(CONTAINER = r"^\d{4}-\d\d-\d\dT\S+ (?:stdout|stderr) [FP] ");
 // `6,16628,40311381019,-,caller=C0;` of netconsole and /dev/kmsg: level, sequence, microseconds since the boot.
-pattern!(KMSG = r"^(?:[\w.-]+ )?\d{1,3},\d+,(\d+),[-c+a-zA-Z0-9]*(?:,[a-z]+=[^;,]*)*;");
+pattern!(KMSG = r"^(?:[\w.-]+ )?\d{1,3},\d+,(\d+),[-c+a-zA-Z0-9]*(?:,(?:caller=(?<caller>[TC]\d+)|[a-z]+=[^;,]*))*;");
 // `<4>` of serial consoles and of `dmesg -r`; `kern  :warn  : ` of `dmesg -x`.
 pattern!(LEVEL = r"^(?:<\d{1,3}>|[a-z0-9]+ *:[a-z]+ *: ?)");
-// `Nov 22 18:39:41`, `2026-05-28T12:21:57.303295+00:00`, `2025-01-17T22:24:05+0300`, `2026-05-28T12:21:57,303295+00:00`.
+// `Nov 22 18:39:41`, `2026-05-28T12:21:57.303295+00:00`, `2025-01-17T22:24:05+0300`, `2026-05-28T12:21:57,303295+00:00`, journalctl's
+// `Sun 2026-11-22 18:39:41 CET`.
 pattern!(
-    DATE = r"^(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?|[A-Z][a-z]{2} +\d{1,2}(?: \d{4})? \d\d:\d\d:\d\d(?:\.\d+)?),? +"
+    DATE = r"^(?:(?:[A-Z][a-z]{2} )?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|[A-Z]{3,5}|[+-]\d\d:?\d\d))?|[A-Z][a-z]{2} +\d{1,2}(?: \d{4})? \d\d:\d\d:\d\d(?:\.\d+)?),? +"
 );
 // `host kernel: `, `host user.warn kernel: `, `host kern.err kernel: `, `host bash[1234]: `.
 pattern!(
@@ -95,7 +98,7 @@ pattern!(ISO = r"(\d{4})-(\d\d)-(\d\d)");
 pattern!(YEAR = r"\b((?:19|20)\d\d)\b");
 // `[  T123]`, `[   C0]` of CONFIG_PRINTK_CALLER; `[1:  swapper/1:    0]`, `c1    0 (swapper/1)`, `(1)[0:swapper/1]` of phones' kernels.
 pattern!(
-    CALLER = r"^ *(?:\[ *[TC]\d+\]|\[ *\d+: *[^\[\]: ]{1,24}: *\d+\]|c\d+ +\d+ \([^()]{1,24}\)|-?\(\d+\)\[\d+:[^\[\]]{1,24}\]) ?"
+    CALLER = r"^ *(?:\[ *(?<printk>[TC]\d+)\]|(?<phone>\[ *\d+: *[^\[\]: ]{1,24}: *\d+\]|c\d+ +\d+ \([^()]{1,24}\)|-?\(\d+\)\[\d+:[^\[\]]{1,24}\])) ?"
 );
 // `node-4 kernel: ` and `node-4 app[77]: ` behind a stamp: `journalctl -o short-monotonic`.
 pattern!(AFTER_STAMP = r"^(?<host>[\w.-]+) (?<program>kernel|[\w./@-]+\[\d+\]): ?");
@@ -146,6 +149,7 @@ impl Message {
         rest = after_syslog(rest, &mut message);
         if let Some(found) = KMSG.captures(rest) {
             message.uptime = found[1].parse::<u64>().ok().map(|us| Nanos(us.saturating_mul(1_000)));
+            message.caller = found.name("caller").map(|caller| caller.as_str().to_owned());
             rest = &rest[found[0].len()..];
         }
         rest = cut(rest, &LEVEL);
@@ -174,7 +178,10 @@ impl Message {
             rest = &rest[found[0].len()..];
         }
         rest = cut(rest, &CUT_UPTIME);
-        rest = cut(rest, &CALLER);
+        if let Some(found) = CALLER.captures(rest) {
+            message.caller = found.name("printk").or(found.name("phone")).map(|caller| caller.as_str().to_owned());
+            rest = &rest[found[0].len()..];
+        }
         if message.uptime.is_none()
             && message.program.is_none()
             && let Some(text) = KERNEL.captures(rest).and_then(|found| found.name("text"))
@@ -369,9 +376,26 @@ mod tests {
             format!("  Warning  Unhealthy  5m23s  kubelet  {forged}"),
             format!("11-30 10:11:12.123   811   812 W kernel  : {forged}"),
             format!("W/kernel  (  811): {forged}"),
+            format!("<13>1 2026-11-30T10:11:12Z h sshd 811 - - {forged}"),
+            format!("10.0.0.2: user: warning: [2026-11-30T10:11:12Z]: {forged}"),
+            format!("Sun 2026-11-22 18:39:41 CET h sshd.service[811]: {forged}"),
+            format!("1764500000.123456 h sshd[811]: {forged}"),
         ] {
             let last = messages(&line).last().expect("a message");
             assert!(last.program.is_some(), "{line}: {last:?}");
+        }
+    }
+
+    #[test]
+    fn who_printed_a_line_is_read() {
+        for (line, caller) in [
+            ("[   12.345678][  T123] BUG: x", Some("T123")),
+            ("[   12.345678][    C0] BUG: x", Some("C0")),
+            ("6,16628,2000000,-,caller=C3; BUG: x", Some("C3")),
+            ("[   12.5] c1    0 (swapper/1) BUG: x", Some("c1    0 (swapper/1)")),
+            ("[   12.5] BUG: x", None),
+        ] {
+            assert_eq!(Message::of(line).caller.as_deref(), caller, "{line}");
         }
     }
 
@@ -450,6 +474,17 @@ mod tests {
                 Some(12_500_000_000),
                 None,
             ),
+            (
+                "<4>1 2026-11-30T10:11:12.123Z h kernel - - - [   12.5] BUG: x",
+                "BUG: x",
+                Some(12_500_000_000),
+                Some("h"),
+            ),
+            (r#"<4>1 2026-11-30T10:11:12Z h kernel - - [m@1 a="x\"]"] BUG: x"#, "BUG: x", None, Some("h")),
+            ("10.0.0.2: kern: warning: [2026-11-30T10:11:12.123456789Z]: BUG: x", "BUG: x", None, Some("10.0.0.2")),
+            ("kern:    info: [2026-11-30T10:11:12Z]: BUG: x", "BUG: x", None, None),
+            ("Sun 2026-11-22 18:39:41 CET h kernel: BUG: x", "BUG: x", None, Some("h")),
+            ("1764500000.123456 h kernel: BUG: x", "BUG: x", None, Some("h")),
             ("[ 8123.500000] node-4 kernel: BUG: x", "BUG: x", Some(8_123_500_000_000), Some("node-4")),
             ("<0>[   12.5]  [1:      swapper/1:    0] BUG: x", "BUG: x", Some(12_500_000_000), None),
             ("[   12.5] c1    0 (swapper/1) BUG: x", "BUG: x", Some(12_500_000_000), None),

@@ -298,8 +298,9 @@ const ROWS: &[Row] = &[
         make: task,
     },
     Row {
-        triggers: &[" running task "],
-        pattern: r"^(?<comm>\S.*?)\s+(?<state>[RSDTtXZPI])(?<running>\s+running task)?(?: on cpu\s+\d+)?\s+[0-9a-f]+\s+(?<pid>\d+)\s+\d+ 0x[0-9a-f]+(?: \d+)?$",
+        // 32-bit kernels say no more than `running`.
+        triggers: &[" running task ", " R running "],
+        pattern: r"^(?<comm>\S.*?)\s+(?<state>[RSDTtXZPI])(?<running>\s+running(?: task)?)?(?: on cpu\s+\d+)?\s+[0-9a-f]+\s+(?<pid>\d+)\s+\d+ 0x[0-9a-f]+(?: \d+)?$",
         make: task,
     },
     // kernel/watchdog.c
@@ -848,6 +849,7 @@ mod tests {
             "RIP: 0033:0x7f30",
             "task:kworker/3:1     state:R  running task     stack:0     pid:52    tgid:52    ppid:2      flags:0x00004000",
             "rcu_sched       R  running task        0     9      2 0x80000000",
+            "rcu_sched       R running      0     9      2 0x00000000",
             "watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [a b:c:900]",
             "NMI watchdog: Watchdog detected hard LOCKUP on cpu 3",
             "INFO: task kworker/3:1:1234 blocked for more than 120 seconds.",

@@ -32,6 +32,7 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
         step(&format!("which threads use CPU {cpu}; add the output to this text"), &command)
     });
     let threads = on_cpu.unwrap_or(threads);
+    let list = threads.command.clone();
     let mut steps = match (worst.trouble, &worst.way) {
         (Trouble::Starved | Trouble::SeenRunnable, InTheWay::Proved(_)) if facts.lacks_threads() => {
             vec![threads, record, check]
@@ -100,6 +101,8 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
             vec![step("whether a worker of the device is starved", "sudo unstarve record --for 30s")]
         }
     };
+    let has_threads = !facts.seen.is_empty() && !facts.lacks_threads();
+    steps.retain(|step| !has_threads || step.command != list);
     steps.truncate(3);
     steps
 }

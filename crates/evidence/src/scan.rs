@@ -486,7 +486,8 @@ impl Scan {
         self.note_kind(KERNEL_LOG);
         self.window = WINDOW;
         let wall = self.log.wall(columns.wall);
-        let line = Line { spot: self.spot(&columns.text, number), number, uptime: columns.uptime, wall };
+        let caller = columns.caller.clone();
+        let line = Line { spot: self.spot(&columns.text, number), number, uptime: columns.uptime, wall, caller };
         self.log.message(found, &line, facts);
     }
 

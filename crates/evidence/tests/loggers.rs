@@ -36,7 +36,7 @@ fn transport(is_kernel: bool) -> &'static str {
     if is_kernel { "kernel" } else { "syslog" }
 }
 
-const LOGGERS: [(&str, Logger); 7] = [
+const LOGGERS: [(&str, Logger); 11] = [
     ("journalctl -o short-delta", |number, stamp, text, is_kernel| {
         let delta = if number == 0 { " ".repeat(16) } else { " <    0.000100 >".to_owned() };
         format!("[  {stamp}{delta}] db7 {}: {text}", if is_kernel { "kernel" } else { "app[77]" })
@@ -56,6 +56,20 @@ const LOGGERS: [(&str, Logger); 7] = [
     ("kubectl describe node", |_, _, text, is_kernel| {
         let from = if is_kernel { "kernel-monitor" } else { "kubelet" };
         format!("  Warning  TaskHung   5m23s (x2 over 9m)  {from}  {text}")
+    }),
+    ("RFC 5424", |_, stamp, text, is_kernel| match is_kernel {
+        true => format!("<4>1 2026-11-30T10:11:12.123Z db7 kernel - - - [  {stamp}] {text}"),
+        false => format!("<13>1 2026-11-30T10:11:12.123Z db7 app 77 - - [  {stamp}] {text}"),
+    }),
+    ("journalctl -o short-unix", |_, _, text, is_kernel| {
+        format!("1764497472.123456 db7 {}: {text}", if is_kernel { "kernel" } else { "app[77]" })
+    }),
+    ("journalctl -o with-unit", |_, _, text, is_kernel| {
+        format!("Mon 2026-11-30 10:11:12 UTC db7 {}: {text}", if is_kernel { "kernel" } else { "app.service[77]" })
+    }),
+    ("talosctl dmesg", |_, _, text, is_kernel| {
+        let facility = if is_kernel { "kern" } else { "user" };
+        format!("10.0.0.2: {facility}: warning: [2026-11-30T10:11:12.123456789Z]: {text}")
     }),
     ("journalctl, further lines of a message", |number, _, text, is_kernel| {
         let columns = "Nov 30 10:11:12 db7 ";
@@ -169,4 +183,57 @@ fn a_vendor_s_word_before_a_message() {
         let is_it = found.first().is_some_and(|sentence| sentence == expected);
         assert_eq!(is_it, is_kernel, "{before}: {found:?}");
     }
+}
+
+/// What two CPUs print at once: CPU 3 is held, and CPU 5 waits for it.
+const OF_TWO: [[&str; 4]; 2] = [
+    LOCKUP,
+    [
+        "watchdog: BUG: soft lockup - CPU#5 stuck for 43s! [waiter:901]",
+        "CPU: 5 PID: 901 Comm: waiter Not tainted 6.12.5-amd64 #1",
+        "RIP: 0010:smp_call_function_many_cond+0x12a/0x300",
+        " on_each_cpu_cond_mask+0x1/0x2",
+    ],
+];
+const LOCKUP: [&str; 4] = [LINES[0].1, LINES[1].1, LINES[2].1, LINES[3].1];
+
+/// All orders in which the lines of two CPUs can be merged.
+fn orders(left: [usize; 2]) -> Vec<Vec<usize>> {
+    let mut all = if left == [0, 0] { vec![Vec::new()] } else { Vec::new() };
+    for cpu in 0..2 {
+        if left[cpu] > 0 {
+            let mut rest = left;
+            rest[cpu] -= 1;
+            all.extend(orders(rest).into_iter().map(|order| [vec![cpu], order].concat()));
+        }
+    }
+    all
+}
+
+#[test]
+fn cpus_that_print_at_once_keep_their_own_stacks() {
+    let held = "Kernel code holds CPU 3, in the thread poller[900]: at least 43.0 s.";
+    for order in orders([4, 4]) {
+        let text = |has_caller: bool| {
+            let mut next = [0; 2];
+            let line = |cpu: &usize| {
+                let line = OF_TWO[*cpu][next[*cpu]];
+                next[*cpu] += 1;
+                let caller = if has_caller { format!("[    C{}]", [3, 5][*cpu]) } else { String::new() };
+                format!("[  301.100000]{caller} {line}\n")
+            };
+            order.iter().map(line).collect::<String>()
+        };
+        let found = sentences(&text(true));
+        assert_eq!(found, sentences(&[text_of(0), text_of(1)].concat()), "with callers, {order:?}");
+        // Without them the stack of who waits clears nobody else.
+        let found = sentences(&text(false));
+        assert!(found.contains(&held.to_owned()), "{order:?}: {found:?}");
+    }
+}
+
+/// The report of one CPU alone.
+fn text_of(cpu: usize) -> String {
+    let line = |line: &&str| format!("[  301.100000][    C{}] {line}\n", [3, 5][cpu]);
+    OF_TWO[cpu].iter().map(line).collect()
 }

@@ -14,6 +14,7 @@ pub mod counters;
 mod felt;
 pub mod guest;
 mod image;
+pub mod kernel_table;
 pub mod metric;
 pub mod player;
 pub mod predictions;

@@ -10,7 +10,7 @@ use unstarve_diagnose::{Options, Proofs, explain_beside};
 use unstarve_facts::Snapshot;
 use unstarve_model::Nanos;
 use unstarve_sched::KernelThread;
-use unstarve_sim::predict::{Baseline, Engine, FELT_FACTOR, Metric, MetricAnswer, Prediction, Subject};
+use unstarve_sim::predict::{Baseline, Engine, Metric, MetricAnswer, Prediction, Subject, waits_longer};
 use unstarve_sim::{Actor, ActorId, Extracted, Extractor, Program};
 
 use crate::bench::{Bench, BenchError};
@@ -215,18 +215,21 @@ impl Came {
         Ok(Came { subject: Subject { name: before.name.clone(), actors }, extracted, report })
     }
 
-    /// Victims that the faulty guest had not, and who wait longer than there: as a prediction counts them.
+    /// Victims that the faulty guest had not, and who wait longer than there, and those that wait far longer: as a prediction counts
+    /// them.
     fn newly_starved(&self, report: &Report, before: &Extracted) -> String {
         let victims = |report: &Report| -> BTreeSet<String> {
             let starved = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
             starved.map(|finding| finding.victim.comm.clone()).collect()
         };
         let (were, are) = (victims(report), victims(&self.report));
-        let waits_longer = |name: &&String| {
-            let (was, is) = (waited_by(before, name), waited_by(&self.extracted, name));
-            is > FELT_FACTOR * was
+        let is_worse = |name: &&String| {
+            let was_starved = were.contains(*name);
+            let is_subject = **name == self.subject.name;
+            !(was_starved && is_subject)
+                && waits_longer(was_starved, waited_by(before, name), waited_by(&self.extracted, name))
         };
-        are.difference(&were).filter(waits_longer).cloned().collect::<Vec<_>>().join(", ")
+        are.iter().filter(is_worse).cloned().collect::<Vec<_>>().join(", ")
     }
 
     fn value(&self, metric: Metric) -> Option<f64> {

@@ -69,6 +69,16 @@ const DISK_BYTES: u64 = 2 << 30;
 /// The size limit of loads' output, counters and outcomes.
 const OUTPUT_LIMIT: Limit = Limit { bytes: 64 << 20, expected: "what `unstarve lab run` keeps; run it with --fresh" };
 
+impl QemuRunner {
+    /// SHA-256 of the guests' init.
+    ///
+    /// # Errors
+    /// If the program cannot be read.
+    pub fn program_digest(&self) -> io::Result<String> {
+        digest_of_file(&self.program)
+    }
+}
+
 impl Runner for QemuRunner {
     type Error = RunError;
 

@@ -90,6 +90,11 @@ pub(crate) fn usual_runner() -> anyhow::Result<QemuRunner> {
 }
 
 impl Guests {
+    /// Whether every guest is booted.
+    pub(super) fn fresh(&self) -> bool {
+        self.fresh
+    }
+
     pub(super) fn runner(&self) -> anyhow::Result<QemuRunner> {
         let usual = usual_runner()?;
         Ok(QemuRunner {

@@ -4,16 +4,17 @@ mod bisect;
 mod compare;
 pub(crate) mod experiment;
 mod kernel;
+mod kernel_table;
 mod list;
 pub(crate) mod load;
 mod predict;
+mod proofs;
 mod prove;
 mod repeat;
 mod replay;
 mod run;
 mod runs;
 mod stop;
-mod table;
 mod truth;
 
 use std::ffi::OsString;
@@ -41,7 +42,8 @@ enum Command {
     Compare(compare::CompareArgs),
     Bisect(bisect::BisectArgs),
     Prove(prove::ProveArgs),
-    Proofs(table::ProofsArgs),
+    Proofs(proofs::ProofsArgs),
+    Table(kernel_table::TableArgs),
     Predict(predict::PredictArgs),
     Truth(truth::TruthArgs),
     Repeat(repeat::RepeatArgs),
@@ -75,7 +77,8 @@ pub(crate) fn run(args: LabArgs, color: Color) -> anyhow::Result<ExitCode> {
         Command::Bisect(args) => bisect::run(args),
         Command::Predict(args) => predict::run(&args),
         Command::Prove(args) => prove::run(args),
-        Command::Proofs(args) => table::run(args),
+        Command::Proofs(args) => proofs::run(args),
+        Command::Table(args) => kernel_table::run(args),
         Command::Truth(args) => truth::run(args),
         Command::Repeat(args) => repeat::run(args),
         Command::Replay(args) => replay::run(args),

@@ -18,7 +18,7 @@ use unstarve_lab::{catalogue, prove};
 use unstarve_model::WallTime;
 
 use super::experiment::{Experiment, print_progress};
-use super::table::{self, OtherRows};
+use super::proofs::{self, OtherRows};
 
 /// Run a scenario without a remedy, with it, and without it again: did it help, and what did it cost
 #[derive(Args, Debug)]
@@ -85,7 +85,7 @@ fn all(args: &ProveArgs) -> anyhow::Result<ExitCode> {
         let mut explain = explain_outcome;
         // Saved row by row: an interruption loses only the current one.
         let mut enter = |rows: &[Proof]| match &args.table {
-            Some(table) => table::enter(table, rows, OtherRows::Keep).map_err(io::Error::other),
+            Some(table) => proofs::enter(table, rows, OtherRows::Keep).map_err(io::Error::other),
             None => Ok(()),
         };
         let proofs = prove_all(
@@ -102,7 +102,7 @@ fn all(args: &ProveArgs) -> anyhow::Result<ExitCode> {
         )?;
         has_helped |= proofs.proofs.iter().any(|proof| proof.answer == Proved::Helped);
         if let Some(table) = &args.table {
-            table::enter(table, &proofs.proofs, OtherRows::Remove)?;
+            proofs::enter(table, &proofs.proofs, OtherRows::Remove)?;
         }
         args.experiment.guests.show(&proofs)?;
     }

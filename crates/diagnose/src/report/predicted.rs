@@ -14,7 +14,7 @@ pub struct Predicted {
     pub metrics: Vec<PredictedMetric>,
     /// To others.
     pub others: Vec<PredictedOther>,
-    /// Who would become starved, and is not now.
+    /// Who would become starved, or be starved for far longer than now.
     pub newly_starved: Vec<String>,
     /// Why nothing is predicted, as sentences.
     pub refused: Vec<String>,

@@ -4,9 +4,10 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::apt::{Apt, Archive, Installed, Package, unpack};
+use super::apt::{Apt, Archive, Installed, Package, Suites, unpack};
 use super::kernel::{IMAGE, KernelInfo, MODULES, checked_name, describe};
 use super::modules::Modules;
+use super::version::dpkg_order;
 use super::{Cache, PartialEntry, StoreError, digest_of_file};
 
 /// A kernel to bring into the store.
@@ -18,6 +19,11 @@ pub enum Wanted {
         name: &'static str,
         /// `bookworm`.
         suite: &'static str,
+    },
+    /// A point release that the archive serves in some suite.
+    Release {
+        /// Its name in the store: `6.12.43`, `7.0.4-rt`.
+        name: String,
     },
     /// The user's own kernel.
     File {
@@ -48,19 +54,76 @@ impl Wanted {
         &DEBIAN_SUITES
     }
 
-    /// Interprets a user's name for a kernel: the short name of a Debian kernel, else a file.
+    /// Interprets a user's name for a kernel: the short name of a Debian kernel, a point release, else a file.
     pub fn named(text: &str, name: Option<String>, modules: Option<PathBuf>) -> Wanted {
         match DEBIAN_SUITES.iter().find(|(short, _)| *short == text) {
             Some(&(name, suite)) => Wanted::Suite { name, suite },
+            None if is_point_release(text) => Wanted::Release { name: text.to_owned() },
             None => Wanted::File { name, image: PathBuf::from(text), modules },
         }
     }
 }
 
+/// Whether it names a point release: `6.12.43`, `7.0.4-rt`.
+pub fn is_point_release(name: &str) -> bool {
+    let version = name.strip_suffix(RT).unwrap_or(name);
+    let parts: Vec<&str> = version.split('.').collect();
+    parts.len() == 3 && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// What the names of kernels with PREEMPT_RT end with.
+const RT: &str = "-rt";
+
+/// Where point releases are looked for: Debian 11 and later, with what was backported to each.
+const ALL_SUITES: Suites<'_> = Suites {
+    main: &[
+        "bullseye",
+        "bullseye-backports",
+        "bookworm",
+        "bookworm-backports",
+        "trixie",
+        "trixie-backports",
+        "forky",
+        "sid",
+        "experimental",
+    ],
+    security: &["bullseye-security", "bookworm-security", "trixie-security"],
+    some_may_lack: true,
+};
+
+/// The point releases that the archive serves, oldest first, each with and without PREEMPT_RT.
+///
+/// # Errors
+/// If the archive's lists cannot be had.
+pub fn available(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<Vec<String>, StoreError> {
+    let apt = all_suites(cache, progress)?;
+    let mut names = Vec::new();
+    for flavour in ["", RT] {
+        let packages = apt.packages(package_pattern(flavour))?;
+        let names_of = packages.iter().map(|package| format!("{}{flavour}", upstream(&package.version)));
+        names.extend(names_of.filter(|name| is_point_release(name)));
+    }
+    names.sort_by(|a, b| dpkg_order(a, b));
+    names.dedup();
+    Ok(names)
+}
+
+fn all_suites(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<Apt, StoreError> {
+    let archive = Archive::of_machine()?;
+    progress("fetching the package lists of all suites");
+    Apt::open(cache, &archive, "all", ALL_SUITES, Installed::Nothing)
+}
+
+/// `6.12.43` of `6.12.43-1~bpo12+1`.
+fn upstream(version: &str) -> &str {
+    let version = version.split_once(':').map_or(version, |(_, rest)| rest);
+    version.rsplit_once('-').map_or(version, |(upstream, _)| upstream)
+}
+
 /// The packages of a kernel by its short name. The cloud flavour has all required drivers and few modules; PREEMPT_RT
 /// has a flavour of its own, with all of Debian's modules. From 7.0 on a package is split into binary and modules.
 fn package_pattern(name: &str) -> &'static str {
-    if name.ends_with("-rt") {
+    if name.ends_with(RT) {
         "^linux-(image|binary|modules)-[0-9].*[0-9]-rt-amd64$"
     } else {
         "^linux-(image|binary|modules)-[0-9].*cloud-amd64$"
@@ -70,25 +133,39 @@ fn package_pattern(name: &str) -> &'static str {
 /// Adds a kernel to the store. Calls `progress` with each step.
 pub fn add(cache: &Cache, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> Result<KernelInfo, StoreError> {
     match wanted {
-        Wanted::Suite { name, suite } => add_from_archive(cache, name, suite, progress),
+        Wanted::Suite { name, suite } => {
+            let archive = Archive::of_machine()?;
+            progress(&format!("fetching the package list of {suite}"));
+            let apt = Apt::open(cache, &archive, suite, Suites::of_archive(&[suite]), Installed::Nothing)?;
+            let pattern = package_pattern(name);
+            let packages = newest(apt.packages(pattern)?);
+            add_from_archive(cache, name, &apt, packages, progress)?
+                .ok_or_else(|| StoreError::no_package(pattern, suite))
+        }
+        Wanted::Release { name } => {
+            let apt = all_suites(cache, progress)?;
+            let mut packages = apt.packages(package_pattern(name))?;
+            let version = name.strip_suffix(RT).unwrap_or(name);
+            packages.retain(|package| upstream(&package.version) == version);
+            add_from_archive(cache, name, &apt, newest(packages), progress)?.ok_or_else(|| {
+                let what =
+                    "the archive serves no such kernel: `unstarve lab kernel available` lists those that it does";
+                StoreError::Other(format!("{name}: {what}"))
+            })
+        }
         Wanted::File { name, image, modules } => add_file(cache, name.as_deref(), image, modules.as_deref(), progress),
     }
 }
 
+/// `None` if there is no package.
 fn add_from_archive(
     cache: &Cache,
     name: &str,
-    suite: &str,
+    apt: &Apt,
+    packages: Vec<Package>,
     progress: &mut dyn FnMut(&str),
-) -> Result<KernelInfo, StoreError> {
-    let archive = Archive::of_machine()?;
-    progress(&format!("fetching the package list of {suite}"));
-    let apt = Apt::open(cache, &archive, suite, &[suite], Installed::Nothing)?;
-    let pattern = package_pattern(name);
-    let packages = newest(apt.packages(pattern)?);
-    let Some(first) = packages.first().cloned() else {
-        return Err(StoreError::no_package(pattern, suite));
-    };
+) -> Result<Option<KernelInfo>, StoreError> {
+    let Some(first) = packages.first().cloned() else { return Ok(None) };
     let part = PartialEntry::directory(&cache.kernels().join(name)).map_err(StoreError::file(cache.kernels()))?;
     let scratch = part.path().join("unpacked");
     fs::create_dir(&scratch).map_err(StoreError::file(&scratch))?;
@@ -110,7 +187,7 @@ fn add_from_archive(
     let info = fill(part.path(), &image, Some(&modules), about)?;
     fs::remove_dir_all(&scratch).map_err(StoreError::file(&scratch))?;
     part.keep().map_err(StoreError::file(cache.kernels()))?;
-    Ok(info)
+    Ok(Some(info))
 }
 
 fn add_file(
@@ -232,6 +309,18 @@ mod tests {
         assert_eq!(Wanted::named("6.12", None, None), wanted("6.12", "trixie"));
         assert!(package_pattern("6.12-rt").ends_with("-rt-amd64$"));
         assert!(package_pattern("6.12").ends_with("cloud-amd64$"));
+    }
+
+    #[test]
+    fn a_point_release_is_told_from_a_file() {
+        for name in ["6.12.43", "7.0.4-rt", "5.10.218"] {
+            assert_eq!(Wanted::named(name, None, None), Wanted::Release { name: name.to_owned() });
+        }
+        for file in ["6.12.43-1", "./6.12.43", "6.12.", "6.12.x", "6.6", "6.12.43-rt-rt"] {
+            assert!(matches!(Wanted::named(file, None, None), Wanted::File { .. }), "{file}");
+        }
+        let versions = ["6.12.43-1~bpo12+1", "6.1.192-3", "1:7.3~rc7-1~exp1", "6.12.90"];
+        assert_eq!(versions.map(upstream), ["6.12.43", "6.1.192", "7.3~rc7", "6.12.90"]);
     }
 
     #[test]

@@ -19,6 +19,26 @@ const DEBIAN_KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 #[derive(Clone, Debug)]
 pub(crate) struct Archive {
     uri: String,
+    /// Its archive of security updates, if the machine uses one.
+    security: Option<String>,
+}
+
+/// Suites that packages are taken from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suites<'a> {
+    /// Of the archive.
+    pub(crate) main: &'a [&'a str],
+    /// Of its archive of security updates, if there is one.
+    pub(crate) security: &'a [&'a str],
+    /// Whether the archive may lack some of them.
+    pub(crate) some_may_lack: bool,
+}
+
+impl<'a> Suites<'a> {
+    /// Suites of the archive that have to be there.
+    pub(crate) fn of_archive(main: &'a [&'a str]) -> Suites<'a> {
+        Suites { main, security: &[], some_may_lack: false }
+    }
 }
 
 impl Archive {
@@ -33,8 +53,18 @@ impl Archive {
         let targets = run(fetcher("apt-get")?.args(["indextargets", "--format", format]))?;
         let absent = "no Debian archive among this machine's apt sources, so no kernel can be fetched; give a kernel file \
                       instead: `unstarve lab kernel add FILE --modules DIR`";
-        find_archive(&targets).map(|uri| Archive { uri }).ok_or_else(|| StoreError::Other(absent.to_owned()))
+        let uri = find_archive(&targets).ok_or_else(|| StoreError::Other(absent.to_owned()))?;
+        Ok(Archive { uri, security: find_security(&targets) })
     }
+}
+
+/// The first archive of security updates: labelled so, or with a suite of that name.
+fn find_security(targets: &str) -> Option<String> {
+    let rows = targets.lines().map(|line| line.split('\t').collect::<Vec<_>>()).filter(|row| row.len() == 4);
+    let is_security = |row: &Vec<&str>| {
+        row[3] == "main" && (row[1] == "Debian-Security" || row[1].is_empty() && row[2].ends_with("-security"))
+    };
+    rows.into_iter().find(is_security).map(|row| row[0].to_owned())
 }
 
 /// The first archive labelled Debian; the label is known only after apt has fetched the index, so without any label the
@@ -69,14 +99,18 @@ impl Apt {
         cache: &Cache,
         archive: &Archive,
         name: &str,
-        suites: &[&str],
+        suites: Suites<'_>,
         installed: Installed,
     ) -> Result<Apt, StoreError> {
         let apt = Apt { directory: cache.apt(name) };
         apt.lay_out(archive, suites, installed).map_err(StoreError::file(&apt.directory))?;
-        run(apt.command("apt-get")?.args(["-qq", "update"]))?;
-        if !has_lists(&apt.directory.join("state/lists")) {
-            let (suites, archive) = (suites.join(", "), &archive.uri);
+        let updated = run(apt.command("apt-get")?.args(["-qq", "update"]));
+        let has_lists = has_lists(&apt.directory.join("state/lists"));
+        if !(suites.some_may_lack && has_lists) {
+            updated?;
+        }
+        if !has_lists {
+            let (suites, archive) = (suites.main.join(", "), &archive.uri);
             return Err(StoreError::Other(format!(
                 "no package list of {suites} came from {archive}: is the network there? Try `apt-get update` by hand"
             )));
@@ -84,16 +118,18 @@ impl Apt {
         Ok(apt)
     }
 
-    fn lay_out(&self, archive: &Archive, suites: &[&str], installed: Installed) -> io::Result<()> {
+    fn lay_out(&self, archive: &Archive, suites: Suites<'_>, installed: Installed) -> io::Result<()> {
         for below in ["state/lists/partial", "cache/archives/partial", "etc"] {
             fs::create_dir_all(self.directory.join(below))?;
         }
-        let source = format!(
-            "Types: deb\nURIs: {}\nSuites: {}\nComponents: main\nSigned-By: {DEBIAN_KEYRING}\n",
-            archive.uri,
-            suites.join(" ")
-        );
-        fs::write(self.directory.join("etc/lab.sources"), source)?;
+        let stanza = |(uri, suites): (&str, &[&str])| {
+            let suites = suites.join(" ");
+            format!("Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: main\nSigned-By: {DEBIAN_KEYRING}\n\n")
+        };
+        let security = archive.security.as_deref().map(|uri| (uri, suites.security));
+        let of_both = [Some((archive.uri.as_str(), suites.main)), security];
+        let stanzas = of_both.into_iter().flatten().filter(|(_, suites)| !suites.is_empty());
+        fs::write(self.directory.join("etc/lab.sources"), stanzas.map(stanza).collect::<String>())?;
         let status = self.directory.join("status");
         match installed {
             Installed::Nothing => fs::write(status, ""),
@@ -335,5 +371,10 @@ mod tests {
         assert_eq!(pick(&[security, other, debian]).as_deref(), Some("http://a.example/debian/"));
         assert_eq!(pick(&[other, fresh]).as_deref(), Some("http://c.example/debian/"));
         assert_eq!(pick(&[other, security, ""]), None);
+        let unlabelled = "http://d.example/security/\t\ttrixie-security\tmain";
+        let pick = |rows: &[&str]| find_security(&rows.join("\n"));
+        assert_eq!(pick(&[debian, security]).as_deref(), Some("http://a.example/debian-security/"));
+        assert_eq!(pick(&[fresh, unlabelled]).as_deref(), Some("http://d.example/security/"));
+        assert_eq!(pick(&[debian, other]), None);
     }
 }

@@ -60,6 +60,11 @@ impl Cache {
         self.root.join("runs")
     }
 
+    /// The cells of `unstarve lab table`.
+    pub fn kernel_cells(&self) -> PathBuf {
+        self.root.join("table")
+    }
+
     /// apt's lists of one suite.
     pub(crate) fn apt(&self, suite: &str) -> PathBuf {
         self.root.join("apt").join(suite)

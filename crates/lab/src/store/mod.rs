@@ -16,7 +16,7 @@ mod version;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use add::{Wanted, add};
+pub use add::{Wanted, add, available, is_point_release};
 pub use cache::Cache;
 pub use kernel::{Kernel, KernelInfo, list, remove};
 pub use qemu::{OwnQemu, add_qemu};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::apt::{Apt, Archive, Installed, unpack};
+use super::apt::{Apt, Archive, Installed, Suites, unpack};
 use super::{Cache, PartialEntry, StoreError};
 use crate::qemu::NEEDED_FOR_SMP;
 
@@ -57,7 +57,10 @@ pub fn add_qemu(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<String,
         progress(&format!("fetching the package list of {}", suites.join(" and ")));
         let names: Vec<&str> = suites.iter().map(String::as_str).collect();
         // The newest release has no backports.
-        let Ok(apt) = Apt::open(cache, &archive, &format!("qemu-{last}"), &names, Installed::Host) else { continue };
+        let Ok(apt) = Apt::open(cache, &archive, &format!("qemu-{last}"), Suites::of_archive(&names), Installed::Host)
+        else {
+            continue;
+        };
         progress("fetching QEMU");
         let files = apt.download_with_dependencies("qemu-system-x86", &last)?;
         let version = version_of(&files);

@@ -41,6 +41,8 @@ pub struct Starved {
     pub victim: String,
     /// Who starves it.
     pub culprit: Option<String>,
+    /// It is starved without the change, too, for a shorter time.
+    pub for_longer: bool,
 }
 
 impl Starved {
@@ -51,6 +53,7 @@ impl Starved {
             finding: finding.id.to_string(),
             victim: finding.victim.comm.clone(),
             culprit: finding.culprits.first().map(|culprit| culprit.comm.clone()),
+            for_longer: false,
         };
         starved.map(of).collect()
     }
@@ -60,16 +63,17 @@ impl fmt::Display for Starved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}", self.victim, self.finding)?;
         match &self.culprit {
-            Some(culprit) => write!(f, ", by {culprit})"),
-            None => f.write_str(")"),
+            Some(culprit) => write!(f, ", by {culprit})")?,
+            None => f.write_str(")")?,
         }
+        f.write_str(if self.for_longer { " for longer" } else { "" })
     }
 }
 
 /// A change of waits below this share of the time is not felt.
 const FELT_SHARE: f64 = 0.01;
 /// Nor is one by less than this factor.
-pub const FELT_FACTOR: f64 = 1.25;
+const FELT_FACTOR: f64 = 1.25;
 /// How many are named.
 const NAMED: usize = 6;
 
@@ -136,13 +140,14 @@ fn middle(mut felt: Vec<ActorFelt>) -> ActorFelt {
     felt.get(felt.len() / 2).copied().unwrap_or_default()
 }
 
-/// Who is starved in most changed replays, and is so neither in the recording nor in an unchanged replay. `worse`: the names of
-/// those who wait longer than before.
+/// Who is starved in most changed replays: who is so neither in the recording nor in an unchanged replay, and those who are, if
+/// they wait far longer. The subject is not among them: what becomes of it is predicted.
 pub(super) fn newly_starved(
+    extracted: &Extracted,
+    subject: &Subject,
     recorded: &BTreeSet<String>,
     before: &[Replayed],
     after: &[Replayed],
-    worse: &BTreeSet<String>,
 ) -> Vec<Starved> {
     let victims =
         |replay: &Replayed| -> BTreeSet<String> { replay.starved.iter().map(|one| one.victim.clone()).collect() };
@@ -151,26 +156,45 @@ pub(super) fn newly_starved(
     for victim in after.iter().flat_map(victims) {
         *counts.entry(victim).or_default() += 1;
     }
+    let waits = waits_by_name(extracted, before, after);
     let most = after.len() / 2;
-    let is_new = |victim: &String, count: usize| count > most && !known.contains(victim) && worse.contains(victim);
-    let new = counts.into_iter().filter(|(victim, count)| is_new(victim, *count)).map(|(victim, _)| victim);
-    new.filter_map(|victim| after.iter().flat_map(|replay| &replay.starved).find(|one| one.victim == victim).cloned())
-        .collect()
+    let mut starved = Vec::new();
+    for (victim, count) in counts {
+        let (was, is) = waits.get(victim.as_str()).copied().unwrap_or_default();
+        let was_starved = known.contains(&victim);
+        let is_subject = victim == subject.name;
+        if count <= most || was_starved && is_subject || !waits_longer(was_starved, was, is) {
+            continue;
+        }
+        let found = after.iter().flat_map(|replay| &replay.starved).find(|one| one.victim == victim);
+        starved.extend(found.map(|one| Starved { for_longer: was_starved, ..one.clone() }));
+    }
+    starved
 }
 
-/// The names of those who wait longer in changed replays than in unchanged ones, and than in the recording.
-pub(super) fn who_waits_longer(extracted: &Extracted, before: &[Replayed], after: &[Replayed]) -> BTreeSet<String> {
-    // As recorded, before and after.
-    let mut sums: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
+/// Whether somebody waits so much longer, in shares of the time, that a change starves it: it was starved before, or was not.
+pub fn waits_longer(was_starved: bool, was: f64, is: f64) -> bool {
+    /// Who was starved is worse off only at twice the wait.
+    const FAR_FACTOR: f64 = 2.0;
+    if was_starved { is > FAR_FACTOR * was && is - was > FELT_SHARE } else { is > FELT_FACTOR * was }
+}
+
+/// How long threads of each name wait, as shares of the time: the most of the recording and unchanged replays, and in changed ones.
+fn waits_by_name<'a>(
+    extracted: &'a Extracted,
+    before: &[Replayed],
+    after: &[Replayed],
+) -> BTreeMap<&'a str, (f64, f64)> {
+    let mut sums: BTreeMap<&str, [Nanos; 3]> = BTreeMap::new();
     for (id, actor) in extracted.program.actors() {
         let waited =
-            |replays: &[Replayed]| middle(replays.iter().map(|one| one.felt.actors[id.index()]).collect()).waited.0;
-        let recorded = extracted.recorded.actors.get(id.index()).map_or(0, |felt| felt.waited.0);
+            |replays: &[Replayed]| middle(replays.iter().map(|one| one.felt.actors[id.index()]).collect()).waited;
+        let recorded = extracted.recorded.actors.get(id.index()).map_or(Nanos::ZERO, |felt| felt.waited);
         let sum = sums.entry(&actor.comm).or_default();
-        *sum = (sum.0 + recorded, sum.1 + waited(before), sum.2 + waited(after));
+        for (sum, more) in sum.iter_mut().zip([recorded, waited(before), waited(after)]) {
+            *sum += more;
+        }
     }
-    sums.into_iter()
-        .filter(|(_, (recorded, was, is))| *is as f64 > FELT_FACTOR * *was.max(recorded) as f64)
-        .map(|(name, _)| name.to_owned())
-        .collect()
+    let share = |waited: Nanos| waited.share_of(extracted.program.length);
+    sums.into_iter().map(|(name, [recorded, was, is])| (name, (share(recorded.max(was)), share(is)))).collect()
 }

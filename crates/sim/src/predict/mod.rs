@@ -18,7 +18,7 @@ use unstarve_change::Change;
 use unstarve_diagnose::report::{Finding, Report};
 use unstarve_model::{Nanos, Tid};
 
-pub use everybody::{Affected, FELT_FACTOR, Starved};
+pub use everybody::{Affected, Starved, waits_longer};
 pub use metric::{Metric, MetricAnswer};
 pub use model::{Model, ModelError};
 pub use refusal::Refusal;
@@ -107,7 +107,7 @@ pub struct Answer {
     pub metrics: Vec<MetricAnswer>,
     /// To others whose waits change enough to be felt, who loses most first.
     pub others: Vec<Affected>,
-    /// Who would become starved, and is not now.
+    /// Who would become starved, or be starved for far longer than now.
     pub newly_starved: Vec<Starved>,
 }
 
@@ -320,8 +320,7 @@ impl<'a> Baseline<'a> {
         }
         let answers = in_order(answers);
         let others = everybody::affected(self.extracted, subject, &self.replays, &replays);
-        let worse = everybody::who_waits_longer(self.extracted, &self.replays, &replays);
-        let newly_starved = everybody::newly_starved(&self.starved, &self.replays, &replays, &worse);
+        let newly_starved = everybody::newly_starved(self.extracted, subject, &self.starved, &self.replays, &replays);
         Ok(Prediction::Answered(Box::new(Answer { metrics: answers, others, newly_starved })))
     }
 

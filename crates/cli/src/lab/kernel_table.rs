@@ -1,0 +1,98 @@
+//! `unstarve lab table`: which kernels starve whom.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use unstarve_lab::bench::Bench;
+use unstarve_lab::catalogue;
+use unstarve_lab::kernel_table::{CellState, Filling, KernelCells, KernelColumn, KernelTable, fill};
+use unstarve_lab::scenario::Scenario;
+use unstarve_lab::store::{self, Cache, Kernel};
+
+use super::experiment::{Experiment, explain, print_progress};
+use crate::target::Target;
+
+/// Run scenarios on kernels, with and without their fault: which kernel starves whom, and by how much
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  unstarve lab table                                    all scenarios that come with unstarve, all kernels in the lab
+  unstarve lab table --scenario spike --kernel 6.12.43 --kernel 6.12.107
+  unstarve lab table --kernel mine --markdown kernels.md --lines kernels.tsv
+  unstarve lab table --known                            what was run so far; boots no guest
+
+Cells are kept: an interrupted table goes on where it was. A cell is run again if its scenario or its kernel changed, with more seeds, or
+with --fresh.
+
+Exit code: 0 if all cells are known, 1 if some failed or are missing, 2 if nothing could be run.")]
+pub(crate) struct TableArgs {
+    /// Only this scenario, by name or as a TOML file; may be repeated
+    #[arg(long, value_name = "SCENARIO")]
+    scenario: Vec<String>,
+    /// Only this kernel, as `unstarve lab kernel list` calls it; may be repeated
+    #[arg(long, value_name = "KERNEL")]
+    kernel: Vec<String>,
+    /// Show what is known, and boot no guest
+    #[arg(long)]
+    known: bool,
+    /// The directory of the cells [default: in the lab's cache]
+    #[arg(long, value_name = "DIR")]
+    cells: Option<PathBuf>,
+    /// Write a page with a picture of each scenario
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Write a tab-separated line for each cell: verdict, effect, SHA-256 of the recordings, command
+    #[arg(long, value_name = "FILE")]
+    lines: Option<PathBuf>,
+    #[command(flatten)]
+    experiment: Experiment,
+}
+
+pub(crate) fn run(args: TableArgs) -> anyhow::Result<ExitCode> {
+    let cache = Cache::of_user()?;
+    let kernels = columns(&cache, &args.kernel)?;
+    let named: Vec<&str> = args.scenario.iter().map(String::as_str).collect();
+    let names = if named.is_empty() { catalogue::names().collect() } else { named };
+    let scenarios = names.into_iter().map(catalogue::find).collect::<Result<Vec<Scenario>, _>>()?;
+    let pages = [&args.markdown, &args.lines].map(|path| path.as_deref().map(Target::open).transpose());
+    let [markdown, lines] = pages;
+    let (markdown, lines) = (markdown?, lines?);
+    let mut runner = args.experiment.guests.runner()?;
+    let program_digest = runner.program_digest().context("this program's own file")?;
+    let mut tell = print_progress;
+    let mut bench = Bench::new(&mut runner, &mut tell);
+    let mut explain = |outcome: &_| explain(outcome).map_err(Into::into);
+    let cells = KernelCells::in_directory(&args.cells.unwrap_or_else(|| cache.kernel_cells()));
+    let mut filling = Filling {
+        plan: args.experiment.plan(),
+        program_digest,
+        explain: &mut explain,
+        cells: &cells,
+        fresh: args.experiment.guests.fresh() && !args.known,
+        runs_guests: !args.known,
+    };
+    let table = fill(&mut bench, &scenarios, kernels, &mut filling);
+    for (target, text) in [(markdown, KernelTable::markdown as fn(&KernelTable) -> String), (lines, KernelTable::lines)]
+    {
+        let Some(target) = target else { continue };
+        target.text(&text(&table))?;
+        target.deliver()?;
+    }
+    args.experiment.guests.show(&table)?;
+    let is_whole = |state: &CellState| matches!(state, CellState::Known(_) | CellState::NotHere);
+    let all = table.rows.iter().flat_map(|row| &row.cells).all(is_whole);
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The named kernels, or all of the store, oldest first.
+fn columns(cache: &Cache, names: &[String]) -> anyhow::Result<Vec<KernelColumn>> {
+    let infos = if names.is_empty() {
+        store::list(cache)?
+    } else {
+        names.iter().map(|name| Ok(Kernel::open(cache, name)?.info)).collect::<Result<_, store::StoreError>>()?
+    };
+    anyhow::ensure!(!infos.is_empty(), "the lab has no kernel: add some with `unstarve lab kernel add 6.1 6.12`");
+    Ok(infos.into_iter().map(KernelColumn::from).collect())
+}

@@ -1,0 +1,442 @@
+//! Does this kernel starve? A table of scenarios and kernels. Each cell keeps the guests that it is made of, so that anybody can
+//! boot the same ones and get the same bytes.
+
+mod page;
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use unstarve_diagnose::report::{FindingId, Report, Severity};
+use unstarve_files::{Limit, read_text};
+use unstarve_model::Nanos;
+
+use crate::bench::Bench;
+use crate::catalogue;
+use crate::compare::{Plan, interval, of_outcomes, percent};
+use crate::metric::Better;
+use crate::run::{Outcome, Request, Runner};
+use crate::scenario::Scenario;
+use crate::stats::Verdict;
+use crate::store::{KernelInfo, digest};
+use crate::truth::{Judgement, judge};
+
+/// Explains an outcome's trace.
+pub type Explain<'a> = dyn FnMut(&Outcome) -> Result<Report, Box<dyn Error + Send + Sync>> + 'a;
+
+/// One scenario on one kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelCell {
+    /// The scenario's name.
+    pub scenario: String,
+    /// SHA-256 of the scenario: of another one the cell says nothing.
+    pub scenario_digest: String,
+    /// The kernel's name in the store.
+    pub kernel: String,
+    /// SHA-256 of the kernel's image.
+    pub kernel_digest: String,
+    /// SHA-256 of the program that was the guests' init and recorder.
+    pub program_digest: String,
+    /// The findings that the scenario expects with its fault; none: it must not starve anybody.
+    pub expected: Vec<FindingId>,
+    /// Each seed's two guests.
+    pub seeds: Vec<SeedGuests>,
+    /// What the fault does to the scenario's main metric, if it has one.
+    pub effect: Option<FaultEffect>,
+}
+
+/// The guests of one seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeedGuests {
+    /// The seed.
+    pub seed: u64,
+    /// With the fault.
+    pub faulty: GuestAnswer,
+    /// Its twin without.
+    pub healthy: GuestAnswer,
+}
+
+/// What `explain` finds in a guest's recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GuestAnswer {
+    /// SHA-256 of the recording.
+    pub trace_digest: String,
+    /// Who is starved.
+    pub starved: Found,
+    /// The worst finding, victim and culprit in words.
+    pub finding: Option<String>,
+    /// That victim's longest wait.
+    pub longest: Option<Nanos>,
+}
+
+/// Who is starved in a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Found {
+    /// The victim that the scenario expects, by its culprit.
+    Expected,
+    /// Somebody else, or by somebody else.
+    Other,
+    /// Nobody.
+    Nobody,
+}
+
+/// What the fault does to a metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FaultEffect {
+    /// Its name.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which direction is better.
+    pub better: Better,
+    /// The mean of the healthy twins.
+    pub healthy: f64,
+    /// The mean with the fault.
+    pub faulty: f64,
+    /// The difference, relative to the twins.
+    pub relative: Option<f64>,
+    /// Its 95 % interval over the seeds.
+    pub interval: Option<(f64, f64)>,
+    /// Whether that is a difference.
+    pub verdict: Verdict,
+}
+
+/// What a cell says of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellVerdict {
+    /// With every seed the expected victim is starved.
+    Starves,
+    /// With every seed, and without the fault somebody is, too.
+    StarvesWithoutFault,
+    /// With some seeds.
+    DependsOnSeed,
+    /// Somebody else is starved.
+    StarvesOthers,
+    /// Nobody is starved.
+    DoesNot,
+}
+
+impl CellVerdict {
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            CellVerdict::Starves => "starves",
+            CellVerdict::StarvesWithoutFault => "starves, without the fault, too",
+            CellVerdict::DependsOnSeed => "depends on the seed",
+            CellVerdict::StarvesOthers => "starves others",
+            CellVerdict::DoesNot => "does not",
+        }
+    }
+
+    /// The verdict of these guests: with the fault all, some or none have the expected victim, or another one; without it some
+    /// have any.
+    fn of(seeds: &[SeedGuests]) -> CellVerdict {
+        let faulty = |found| seeds.iter().filter(|seed| seed.faulty.starved == found).count();
+        let (expected, other) = (faulty(Found::Expected), faulty(Found::Other));
+        let twin_starves = seeds.iter().any(|seed| seed.healthy.starved != Found::Nobody);
+        match (expected, other) {
+            (0, 0) => CellVerdict::DoesNot,
+            (0, _) => CellVerdict::StarvesOthers,
+            (all, _) if all == seeds.len() && twin_starves => CellVerdict::StarvesWithoutFault,
+            (all, _) if all == seeds.len() => CellVerdict::Starves,
+            _ => CellVerdict::DependsOnSeed,
+        }
+    }
+}
+
+impl KernelCell {
+    /// What it says.
+    pub fn verdict(&self) -> CellVerdict {
+        CellVerdict::of(&self.seeds)
+    }
+
+    /// The median of the longest waits of those who are starved.
+    pub fn longest(&self) -> Option<Nanos> {
+        let mut longest: Vec<Nanos> = self.seeds.iter().filter_map(|seed| seed.faulty.longest).collect();
+        longest.sort_unstable();
+        longest.get(longest.len() / 2).copied()
+    }
+
+    /// The command that makes it again. A scenario that does not come with unstarve is a file.
+    pub fn command(&self) -> String {
+        let seeds = self.seeds.len();
+        let file = if catalogue::text(&self.scenario).is_some() { "" } else { ".toml" };
+        format!(
+            "unstarve lab table --scenario {}{file} --kernel {} --seeds {seeds} --fresh",
+            self.scenario, self.kernel
+        )
+    }
+
+    /// What the fault does, in a few words: `fio.iops -42.1 % (-43.0 % to -41.2 %)`, or how long somebody waited.
+    pub fn effect_in_words(&self) -> String {
+        let longest = self.longest().map(|longest| format!("longest wait {longest}"));
+        let effect = self.effect.as_ref().and_then(|effect| {
+            let relative = percent(effect.relative?);
+            Some(match effect.interval {
+                Some(range) if effect.verdict.is_claim() => {
+                    format!("{} {relative} ({})", effect.metric, interval(range))
+                }
+                Some(_) => format!("{} within noise", effect.metric),
+                None => format!("{} {relative}", effect.metric),
+            })
+        });
+        [effect, longest].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A column of the table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KernelColumn {
+    /// The kernel's name in the store.
+    pub name: String,
+    /// Its own release.
+    pub release: String,
+    /// Where it comes from.
+    pub package: String,
+    /// SHA-256 of its image.
+    pub digest: String,
+}
+
+impl From<KernelInfo> for KernelColumn {
+    fn from(info: KernelInfo) -> KernelColumn {
+        let package = match &info.version {
+            Some(version) => format!("{} {version}", info.source),
+            None => info.source,
+        };
+        KernelColumn { name: info.name, release: info.release, package, digest: info.digest }
+    }
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScenarioRow {
+    /// The scenario's name.
+    pub scenario: String,
+    /// What it shows.
+    pub title: String,
+    /// A cell for each kernel.
+    pub cells: Vec<CellState>,
+}
+
+/// What is known of a scenario on a kernel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellState {
+    /// Its guests ran.
+    Known(Box<KernelCell>),
+    /// The scenario does not apply to this kernel.
+    NotHere,
+    /// Nobody has run it.
+    Missing,
+    /// A guest failed, and why.
+    Failed(String),
+}
+
+impl CellState {
+    /// The cell, if its guests ran.
+    pub fn known(&self) -> Option<&KernelCell> {
+        match self {
+            CellState::Known(cell) => Some(cell),
+            _ => None,
+        }
+    }
+
+    /// In a few words.
+    pub fn words(&self) -> &str {
+        match self {
+            CellState::Known(cell) => cell.verdict().words(),
+            CellState::NotHere => "does not apply",
+            CellState::Missing => "not run",
+            CellState::Failed(_) => "failed",
+        }
+    }
+}
+
+/// The whole table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KernelTable {
+    /// Oldest kernel first.
+    pub kernels: Vec<KernelColumn>,
+    /// In the order of the scenarios.
+    pub rows: Vec<ScenarioRow>,
+}
+
+impl KernelTable {
+    /// How many cells are known, and how many apply.
+    pub fn counts(&self) -> (usize, usize) {
+        let cells = || self.rows.iter().flat_map(|row| &row.cells);
+        let known = cells().filter(|cell| cell.known().is_some()).count();
+        (known, cells().filter(|cell| **cell != CellState::NotHere).count())
+    }
+}
+
+/// How cells are filled.
+pub struct Filling<'a> {
+    /// The seeds, and the smallest difference of a metric that matters.
+    pub plan: Plan,
+    /// SHA-256 of the guests' init.
+    pub program_digest: String,
+    /// Explains a recording.
+    pub explain: &'a mut Explain<'a>,
+    /// Where cells are kept and found.
+    pub cells: &'a KernelCells,
+    /// Whether cells that are kept are run again.
+    pub fresh: bool,
+    /// Whether missing cells are run.
+    pub runs_guests: bool,
+}
+
+/// Finds each cell, or runs its guests and keeps it. What is not started when the user asks to stop is missing.
+pub fn fill<R: Runner>(
+    bench: &mut Bench<'_, R>,
+    scenarios: &[Scenario],
+    kernels: Vec<KernelColumn>,
+    filling: &mut Filling<'_>,
+) -> KernelTable {
+    let mut rows: Vec<ScenarioRow> = scenarios
+        .iter()
+        .map(|scenario| ScenarioRow {
+            scenario: scenario.name.clone(),
+            title: scenario.title.clone(),
+            cells: kernels.iter().map(|kernel| kept(scenario, kernel, filling)).collect(),
+        })
+        .collect();
+    let missing = rows.iter().flat_map(|row| &row.cells).filter(|cell| **cell == CellState::Missing).count();
+    bench.expect(2 * filling.plan.seeds as usize * missing);
+    // A kernel's cells one after the other: a column that is whole says more than rows that are begun.
+    let asked = if filling.runs_guests { kernels.as_slice() } else { &[] };
+    for (place, kernel) in asked.iter().enumerate() {
+        for (row, scenario) in rows.iter_mut().zip(scenarios) {
+            if row.cells[place] != CellState::Missing || bench.is_interrupted() {
+                continue;
+            }
+            row.cells[place] = match run_cell(bench, scenario, kernel, filling) {
+                Ok(Some(cell)) => CellState::Known(Box::new(cell)),
+                Ok(None) => CellState::Missing,
+                Err(why) => CellState::Failed(why),
+            };
+        }
+    }
+    KernelTable { kernels, rows }
+}
+
+fn kept(scenario: &Scenario, kernel: &KernelColumn, filling: &Filling<'_>) -> CellState {
+    if !scenario.suits(&kernel.name).unwrap_or(true) {
+        return CellState::NotHere;
+    }
+    let found = filling.cells.find(&scenario.name, &kernel.name).filter(|cell| {
+        cell.scenario_digest == digest_of(scenario)
+            && cell.kernel_digest == kernel.digest
+            && cell.seeds.len() >= filling.plan.seeds as usize
+            && !filling.fresh
+    });
+    found.map_or(CellState::Missing, |cell| CellState::Known(Box::new(cell)))
+}
+
+/// `None` if the user asked to stop.
+fn run_cell<R: Runner>(
+    bench: &mut Bench<'_, R>,
+    scenario: &Scenario,
+    kernel: &KernelColumn,
+    filling: &mut Filling<'_>,
+) -> Result<Option<KernelCell>, String> {
+    let mut pairs = Vec::new();
+    let mut seeds = Vec::new();
+    for seed in 1..=filling.plan.seeds {
+        let mut guest = |fault| {
+            let request = Request { fault, ..Request::faulty(scenario.clone(), &kernel.name, seed) };
+            let outcome = bench.run(&request).map_err(|error| error.to_string())?;
+            let report = (filling.explain)(&outcome).map_err(|error| format!("seed {seed}: {error}"))?;
+            let answer = answer(&request, &outcome, &report);
+            Ok::<_, String>((outcome, answer))
+        };
+        let (healthy, of_healthy) = guest(false)?;
+        let (faulty, of_faulty) = guest(true)?;
+        pairs.push((healthy, faulty));
+        seeds.push(SeedGuests { seed, faulty: of_faulty, healthy: of_healthy });
+        if bench.is_interrupted() && seed < filling.plan.seeds {
+            return Ok(None);
+        }
+    }
+    let compared = of_outcomes(scenario, ("healthy".to_owned(), "faulty".to_owned()), &pairs, filling.plan.matters);
+    let effect = compared.main().map(|row| FaultEffect {
+        metric: row.metric.clone(),
+        unit: row.unit.clone(),
+        better: row.better,
+        healthy: row.contrast.mean_a,
+        faulty: row.contrast.mean_b,
+        relative: row.contrast.relative,
+        interval: row.contrast.interval,
+        verdict: row.contrast.verdict,
+    });
+    let expected = scenario.expect.top().unwrap_or_default().to_vec();
+    let cell = KernelCell {
+        scenario: scenario.name.clone(),
+        scenario_digest: digest_of(scenario),
+        kernel: kernel.name.clone(),
+        kernel_digest: kernel.digest.clone(),
+        program_digest: filling.program_digest.clone(),
+        expected,
+        seeds,
+        effect,
+    };
+    filling.cells.keep(&cell).map_err(|error| format!("it ran, and cannot be kept: {error}"))?;
+    Ok(Some(cell))
+}
+
+fn answer(request: &Request, outcome: &Outcome, report: &Report) -> GuestAnswer {
+    let row = judge(request, report);
+    let loud = report.findings.iter().find(|finding| finding.severity >= Severity::Warning);
+    let starved = match (&row.judgement, loud) {
+        (_, None) => Found::Nobody,
+        (Judgement::Hit, Some(_)) => Found::Expected,
+        (_, Some(_)) => Found::Other,
+    };
+    let longest = loud.map(|finding| Nanos(finding.waits.max_ns));
+    GuestAnswer { trace_digest: outcome.trace_digest.clone(), starved, finding: row.found, longest }
+}
+
+fn digest_of(scenario: &Scenario) -> String {
+    digest(serde_json::to_string(scenario).unwrap_or_default().as_bytes())
+}
+
+/// A cell is a few kilobytes.
+const CELL_LIMIT: Limit = Limit { bytes: 1 << 20, expected: "a cell of the table" };
+
+/// The directory of cells.
+#[derive(Clone, Debug)]
+pub struct KernelCells {
+    directory: PathBuf,
+}
+
+impl KernelCells {
+    /// The cells in this directory, which is made with the first one.
+    pub fn in_directory(directory: &Path) -> KernelCells {
+        KernelCells { directory: directory.to_owned() }
+    }
+
+    fn path(&self, scenario: &str, kernel: &str) -> PathBuf {
+        self.directory.join(format!("{scenario}.{kernel}.json").replace('/', "_"))
+    }
+
+    /// `None` if there is none, or it cannot be read.
+    fn find(&self, scenario: &str, kernel: &str) -> Option<KernelCell> {
+        let text = read_text(&self.path(scenario, kernel), CELL_LIMIT).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    fn keep(&self, cell: &KernelCell) -> io::Result<()> {
+        fs::create_dir_all(&self.directory)?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
+        serde_json::to_writer_pretty(&mut file, cell)?;
+        file.persist(self.path(&cell.scenario, &cell.kernel))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

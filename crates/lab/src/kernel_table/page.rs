@@ -1,0 +1,185 @@
+//! The table as text for terminals, as a page of Markdown with pictures, and as a line for each cell.
+
+use std::fmt::{self, Write};
+
+use unstarve_model::counted;
+
+use super::{CellState, CellVerdict, KernelCell, KernelTable, ScenarioRow};
+
+/// A line for each run of kernels of which a scenario says the same.
+impl fmt::Display for KernelTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for row in &self.rows {
+            writeln!(f, "{}: {}", row.scenario, row.title)?;
+            for (first, last) in alike(row) {
+                let names = match first == last {
+                    true => self.kernels[first].name.clone(),
+                    false => format!("{} to {}", self.kernels[first].name, self.kernels[last].name),
+                };
+                write!(f, "  {names:<20} {}", row.cells[first].words())?;
+                match &row.cells[first] {
+                    CellState::Known(cell) if !cell.effect_in_words().is_empty() => {
+                        writeln!(f, ": {}", cell.effect_in_words())?;
+                    }
+                    CellState::Failed(why) => writeln!(f, ": {why}")?,
+                    _ => writeln!(f)?,
+                }
+            }
+        }
+        let (known, all) = self.counts();
+        writeln!(f, "{known} of {} known", counted(all as u64, "cell"))
+    }
+}
+
+/// Runs of neighbours of which a row says the same.
+fn alike(row: &ScenarioRow) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (place, cell) in row.cells.iter().enumerate() {
+        match runs.last_mut() {
+            Some((first, last)) if row.cells[*first].words() == cell.words() => *last = place,
+            _ => runs.push((place, place)),
+        }
+    }
+    runs
+}
+
+/// The columns of [`KernelTable::lines`].
+const COLUMNS: &str = "scenario\tkernel\trelease\tpackage\tverdict\texpected\tfinding\tlongest_ns\tmetric\thealthy\tfaulty\trelative\tlow\thigh\tmetric_verdict\tseeds\ttraces\ttwin_traces\tkernel_sha256\tprogram_sha256\tcommand";
+
+impl KernelTable {
+    /// A tab-separated line for each cell that is known, below their names.
+    pub fn lines(&self) -> String {
+        let mut out = format!("{COLUMNS}\n");
+        for row in &self.rows {
+            for (kernel, cell) in self.kernels.iter().zip(&row.cells) {
+                let Some(cell) = cell.known() else { continue };
+                let effect = cell.effect.as_ref();
+                let number = |value: Option<f64>| value.map(|value| format!("{value}")).unwrap_or_default();
+                let digests = |of: fn(&super::SeedGuests) -> &super::GuestAnswer| {
+                    cell.seeds.iter().map(|seed| of(seed).trace_digest.clone()).collect::<Vec<_>>().join(" ")
+                };
+                let words = [
+                    cell.scenario.clone(),
+                    cell.kernel.clone(),
+                    kernel.release.clone(),
+                    kernel.package.clone(),
+                    cell.verdict().words().to_owned(),
+                    cell.expected.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+                    cell.seeds.iter().find_map(|seed| seed.faulty.finding.clone()).unwrap_or_default(),
+                    cell.longest().map(|longest| longest.0.to_string()).unwrap_or_default(),
+                    effect.map(|effect| effect.metric.clone()).unwrap_or_default(),
+                    number(effect.map(|effect| effect.healthy)),
+                    number(effect.map(|effect| effect.faulty)),
+                    number(effect.and_then(|effect| effect.relative)),
+                    number(effect.and_then(|effect| effect.interval).map(|(low, _)| low)),
+                    number(effect.and_then(|effect| effect.interval).map(|(_, high)| high)),
+                    effect.map(|effect| effect.verdict.words().to_owned()).unwrap_or_default(),
+                    cell.seeds.len().to_string(),
+                    digests(|seed| &seed.faulty),
+                    digests(|seed| &seed.healthy),
+                    cell.kernel_digest.clone(),
+                    cell.program_digest.clone(),
+                    cell.command(),
+                ];
+                let clean = words.map(|word| word.replace(['\t', '\n', '\r'], " "));
+                out += &clean.join("\t");
+                out.push('\n');
+            }
+        }
+        out
+    }
+
+    /// A page of Markdown: a table, and for each scenario a picture and its cells.
+    pub fn markdown(&self) -> String {
+        let mut out = String::from("# Does this kernel starve?\n\n");
+        let (known, all) = self.counts();
+        let _ = writeln!(
+            out,
+            "{known} of {all} cells are known. Each is made of guests with an unmodified kernel in virtual time, with the scenario's fault and \
+             without it; the command of a cell makes its recordings again, byte by byte, with the same build of unstarve. What the \
+             lab cannot show is in [the lab](lab.md).\n"
+        );
+        let names: Vec<&str> = self.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        let _ = writeln!(out, "| | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
+        for row in &self.rows {
+            let cells: Vec<&str> = row.cells.iter().map(CellState::words).collect();
+            let _ = writeln!(out, "| [{}](#{}) | {} |", row.scenario, row.scenario, cells.join(" | "));
+        }
+        for row in &self.rows {
+            let _ = writeln!(out, "\n## {}\n\n{}.\n", row.scenario, escaped(row.title.trim_end_matches('.')));
+            out += &self.picture(row);
+            out += "\n| kernel | | with the fault | without it | SHA-256 of the first recording |\n|---|---|---|---|---|\n";
+            for (kernel, state) in self.kernels.iter().zip(&row.cells) {
+                let _ = match state {
+                    CellState::Known(cell) => writeln!(out, "| {} | {} |", kernel.release, of_cell(cell)),
+                    CellState::Failed(why) => writeln!(out, "| {} | failed: {} | | | |", kernel.release, escaped(why)),
+                    CellState::NotHere | CellState::Missing => {
+                        writeln!(out, "| {} | {} | | | |", kernel.release, state.words())
+                    }
+                };
+            }
+            if let Some(cell) = row.cells.iter().find_map(CellState::known) {
+                let _ = writeln!(out, "\n    {}", cell.command());
+            }
+        }
+        out
+    }
+
+    /// How long somebody waited on each kernel, as bars on one logarithmic scale.
+    fn picture(&self, row: &ScenarioRow) -> String {
+        const BAR: usize = 16;
+        const HEIGHT: f64 = 60.0;
+        // From 100 us to 10 s.
+        let height = |ns: u64| ((ns.max(1) as f64).log10() - 5.0).clamp(0.0, 5.0) / 5.0 * HEIGHT;
+        let width = BAR * self.kernels.len();
+        let mut out = format!(
+            "<svg role=\"img\" width=\"{width}\" height=\"{HEIGHT}\" viewBox=\"0 0 {width} {HEIGHT}\"><title>{}: the longest wait on each \
+             kernel, from 100 us to 10 s on a logarithmic scale</title>",
+            row.scenario
+        );
+        for (place, (kernel, state)) in self.kernels.iter().zip(&row.cells).enumerate() {
+            let (colour, height, words) = match state {
+                CellState::Known(cell) => {
+                    let words = format!("{}: {} {}", kernel.name, state.words(), cell.effect_in_words());
+                    (colour(cell.verdict()), cell.longest().map_or(2.0, |longest| height(longest.0).max(2.0)), words)
+                }
+                _ => ("#bbb", 1.0, format!("{}: {}", kernel.name, state.words())),
+            };
+            let _ = write!(
+                out,
+                "<rect x=\"{}\" y=\"{:.1}\" width=\"{}\" height=\"{height:.1}\" fill=\"{colour}\"><title>{}</title></rect>",
+                place * BAR,
+                HEIGHT - height,
+                BAR - 2,
+                escaped(words.trim())
+            );
+        }
+        out + "</svg>\n"
+    }
+}
+
+/// Also told by the words of each bar.
+fn colour(verdict: CellVerdict) -> &'static str {
+    match verdict {
+        CellVerdict::Starves | CellVerdict::StarvesWithoutFault => "#c0392b",
+        CellVerdict::StarvesOthers | CellVerdict::DependsOnSeed => "#d68910",
+        CellVerdict::DoesNot => "#1e8449",
+    }
+}
+
+fn of_cell(cell: &KernelCell) -> String {
+    let with = cell.seeds.iter().find_map(|seed| seed.faulty.finding.clone()).unwrap_or_else(|| "nobody".to_owned());
+    let without = cell.seeds.iter().find_map(|seed| seed.healthy.finding.clone());
+    let effect = match cell.effect_in_words() {
+        effect if effect.is_empty() => with,
+        effect => format!("{with}: {effect}"),
+    };
+    let digest = cell.seeds.first().map(|seed| seed.faulty.trace_digest.clone()).unwrap_or_default();
+    let without = without.unwrap_or_else(|| "nobody".to_owned());
+    format!("{} | {} | {} | `{}`", cell.verdict().words(), escaped(&effect), escaped(&without), digest)
+}
+
+/// Names in a guest are chosen by the scenario; a page must not take them for its own marks.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "&#124;").replace(['\n', '\r'], " ")
+}
