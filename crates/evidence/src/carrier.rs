@@ -36,7 +36,7 @@ pattern!(
 
 // `<4>1 2026-11-30T10:11:12.123Z host kernel - - - [   12.345678] soft lockup …`: the program, its process, a kind, and data by name.
 pattern!(
-    RFC_5424 = r#"^<\d{1,3}>1 (?<date>\S+) (?<host>\S+) (?<program>\S+) \S+ \S+ (?:-|(?:\[[^"\]]*(?:"(?:[^"\\]|\\.)*"[^"\]]*)*\])+) ?\u{feff}?(?<text>.*)$"#
+    RFC_5424 = r#"^<(?<priority>\d{1,3})>1 (?<date>\S+) (?<host>\S+) (?<program>\S+) \S+ \S+ (?:-|(?:\[[^"\]]*(?:"(?:[^"\\]|\\.)*"[^"\]]*)*\])+) ?\u{feff}?(?<text>.*)$"#
 );
 // `1764500000.123456 host kernel: soft lockup …` of `journalctl -o short-unix`.
 pattern!(
@@ -118,12 +118,15 @@ fn logcat(line: &str) -> Option<Message> {
     })
 }
 
+/// The kernel's facility is 0, which no program can ask for (syslog(3)).
 fn rfc_5424(line: &str) -> Option<Message> {
+    const LEVELS: u32 = 8;
     let found = RFC_5424.captures(line)?;
+    let is_of_kernel = found["priority"].parse::<u32>().is_ok_and(|priority| priority < LEVELS);
     Some(Message {
         wall: wall(&found["date"]),
         host: Some(found["host"].to_owned()).filter(|host| host != "-"),
-        program: Some(found["program"].to_owned()).filter(|program| program != "kernel"),
+        program: Some(found["program"].to_owned()).filter(|program| !(is_of_kernel && program == "kernel")),
         ..passed_on(&found["text"])
     })
 }

@@ -59,33 +59,35 @@ pub struct KernelLog {
     stalled: Option<(u64, Nanos)>,
     /// CPUs that were asked what they run, and the line that says so.
     asked: Vec<(u32, u64)>,
-    /// Threads that keep RCU from going on because they were preempted.
-    rcu_readers: Vec<u32>,
     /// The BPF scheduler.
     bpf_scheduler: Option<String>,
-    /// The CPU that noticed a stall.
-    detector: Option<u32>,
     /// Who printed the last line, where lines say so, and what of its is open.
     caller: Option<String>,
-    open: Report,
+    open: OpenReport,
     /// The same of others, whose lines stand between: CPUs print at once.
-    others: Vec<(Option<String>, Report)>,
+    others: Vec<(Option<String>, OpenReport)>,
 }
 
 /// What is open of one caller's reports.
 #[derive(Default)]
-struct Report {
+struct OpenReport {
     /// A pool of workers whose works are being listed.
     pool: Option<(String, i32)>,
     /// A stall of RCU whose CPUs are being listed.
     stall: Option<Stall>,
     /// The stall of RCU's tasks among the facts whose threads are being listed.
     rcu_tasks: Option<usize>,
+    /// Threads that keep RCU from going on because they were preempted.
+    rcu_readers: Vec<u32>,
+    /// The CPU that noticed a stall.
+    detector: Option<u32>,
     /// The CPU whose timer was late.
     timer_cpu: Option<u32>,
     /// The last `CPU: … PID: … Comm: …` among the facts.
     current: Option<usize>,
-    /// The one before, if neither a line that says where it was nor a stack followed: the next such line may be of either.
+    /// The same, if it is the beginning of a dump: an idle CPU has none.
+    begun: Option<usize>,
+    /// The dump begun before, if neither a line that says where it was nor a stack followed: the next such line may be of either.
     without_code: Option<usize>,
     /// Whether functions of a stack followed the last one.
     has_stack: bool,
@@ -136,10 +138,10 @@ impl KernelLog {
     }
 
     /// Notes a line's time, and the logger's name for the boot.
-    pub fn time(&mut self, uptime: Option<Nanos>, wall: Option<Nanos>, boot: Option<&str>) {
+    pub fn time(&mut self, uptime: Option<Nanos>, wall: Option<Nanos>, boot: Option<&str>, facts: &mut Facts) {
         if boot.is_some() && boot != self.boot_name.as_deref() {
             if self.boot_name.is_some() {
-                self.next_boot();
+                self.next_boot(facts);
             }
             self.boot_name = boot.map(str::to_owned);
         }
@@ -151,12 +153,13 @@ impl KernelLog {
         }
         let Some(uptime) = uptime else { return };
         if self.uptime.is_some_and(|before| uptime.0.saturating_add(BACK_TO_BOOT.0) < before.0) {
-            self.next_boot();
+            self.next_boot(facts);
         }
         self.uptime = Some(uptime);
     }
 
-    fn next_boot(&mut self) {
+    fn next_boot(&mut self, facts: &mut Facts) {
+        self.finish(facts);
         if self.any {
             self.boot += 1;
         }
@@ -246,13 +249,13 @@ impl KernelLog {
         if caller.is_none() || caller == self.caller.as_deref() {
             return;
         }
+        let known = self.others.iter().position(|(of, _)| of.as_deref() == caller);
+        let next = known.map(|index| self.others.remove(index).1).unwrap_or_default();
         if self.others.len() == MAX_CALLERS_AT_ONCE
             && let Some((_, oldest)) = self.others.pop()
         {
             self.end(oldest, facts);
         }
-        let known = self.others.iter().position(|(of, _)| of.as_deref() == caller);
-        let next = known.map(|index| self.others.remove(index).1).unwrap_or_default();
         let before = (self.caller.take(), std::mem::replace(&mut self.open, next));
         self.others.insert(0, before);
         self.caller = caller.map(str::to_owned);
@@ -267,7 +270,7 @@ impl KernelLog {
         }
     }
 
-    fn end(&mut self, report: Report, facts: &mut Facts) {
+    fn end(&mut self, report: OpenReport, facts: &mut Facts) {
         let open = std::mem::replace(&mut self.open, report);
         self.close_starved(None, facts);
         self.close_stall(facts);
@@ -277,13 +280,13 @@ impl KernelLog {
     fn machine(&mut self, message: Message, line: &Line, facts: &mut Facts) {
         match message {
             Message::Boot { release, version } => {
-                self.next_boot();
+                self.next_boot(facts);
                 if facts.begun.len() < MAX_BOOTS {
                     facts.begun.push((self.at(line), line.spot.clone()));
                 }
                 (facts.kernel, facts.kernel_version) = (Some(release), version);
             }
-            Message::NextBoot => self.next_boot(),
+            Message::NextBoot => self.next_boot(facts),
             Message::CommandLine { text } => facts.command_line = Some(text),
             Message::Hypervisor { name } => facts.hypervisor = Some(name),
             _ => {}
@@ -340,6 +343,7 @@ impl KernelLog {
     fn rcu(&mut self, message: Message, line: &Line, facts: &mut Facts) {
         match message {
             Message::RcuStall { flavor, cpus, jiffies, .. } => {
+                self.ask(&cpus, line.number);
                 let at = self.at(line);
                 self.open.stall = Some(Stall {
                     flavor,
@@ -363,6 +367,7 @@ impl KernelLog {
                     facts.stuck.iter().rposition(|known| known.sign == Sign::RcuStall && known.who == who);
             }
             Message::RcuCpu { cpu, ticks, idle, rcuc_starved } => {
+                self.ask(&[cpu], line.number);
                 if let Some(stall) = &mut self.open.stall {
                     stall.cpus.push(cpu);
                     stall.idle.extend(idle.then_some(cpu));
@@ -372,7 +377,7 @@ impl KernelLog {
             }
             Message::RcuLength { jiffies, detector } => {
                 self.tick(jiffies, line, facts);
-                self.detector = detector;
+                self.open.detector = detector;
                 if let Some(stall) = &mut self.open.stall {
                     stall.jiffies = Some(jiffies);
                 }
@@ -402,13 +407,13 @@ impl KernelLog {
                     stall.interrupts = most(softirqs, true).or_else(|| most(hard_interrupts, false));
                 }
             }
-            Message::RcuAllSeen => self.open.dump_of = self.detector,
+            Message::RcuAllSeen => self.open.dump_of = self.open.detector,
             // The line that says so belongs to a stall, unless the text was cut.
             Message::RcuTimer { .. } => {
                 facts.stuck(self.report(Sign::Hang, Waiting::Nobody, Vec::new(), Lasted::Unknown, line))
             }
             Message::RcuTimerCpu { cpu } => self.open.timer_cpu = Some(cpu),
-            Message::RcuReaders { tids } => self.rcu_readers = tids,
+            Message::RcuReaders { tids } => self.open.rcu_readers = tids,
             _ => {}
         }
     }
@@ -448,7 +453,6 @@ impl KernelLog {
         let mut cpus = stall.cpus;
         cpus.sort_unstable();
         cpus.dedup();
-        self.ask(&cpus, stall.at.line);
         // Such a CPU lets RCU go on, with PREEMPT_RT or `rcutree.use_softirq=0`, once its thread runs.
         for (cpu, jiffies, spot) in stall.rcuc_starved {
             let who = rcu_thread(&format!("rcuc/{cpu}"));
@@ -495,12 +499,12 @@ impl KernelLog {
                 let how = self.how(cpu, line.number);
                 // What the CPU prints next is its own: a warning of another thread is no look.
                 self.asked.retain(|(asked, _)| *asked != cpu);
-                let before = self.open.current.and_then(|index| Some((index, facts.ran.get(index)?)));
+                let before = self.open.begun.and_then(|index| Some((index, facts.ran.get(index)?)));
                 let may_go_on = !std::mem::take(&mut self.open.has_stack);
                 let without_code = before.filter(|(_, ran)| may_go_on && ran.cpu != cpu && ran.in_user_code.is_none());
                 let without_code = without_code.map(|(index, _)| index);
                 self.ran(cpu, thread, how, line, facts);
-                self.open.without_code = without_code;
+                (self.open.begun, self.open.without_code) = (self.open.current, without_code);
             }
             Message::CurrentWork { function } if self.open.worker.is_some() => {
                 let pid = self.open.worker.as_ref().and_then(|worker| worker.pid);
@@ -518,7 +522,10 @@ impl KernelLog {
                     ran.work = Some(function);
                 }
             }
-            Message::UserCode | Message::KernelCode { .. } if self.is_of_either(facts) => {
+            // Below a stack the registers of its program are printed, too.
+            Message::UserCode | Message::KernelCode { .. }
+                if self.is_of_either(facts) && !(self.open.has_stack && matches!(message, Message::UserCode)) =>
+            {
                 let either = [self.open.current.take(), self.open.without_code.take()];
                 for index in either.into_iter().flatten() {
                     if let Some(ran) = facts.ran.get_mut(index) {
@@ -564,7 +571,7 @@ impl KernelLog {
                 self.open.thread_of_rcu = None;
                 if let Some(cpu) = self.open.dump_of.take() {
                     self.ran(cpu, thread, How::Sampled, line, facts);
-                } else if let Some(stall) = reader_of(facts, &self.rcu_readers, &thread) {
+                } else if let Some(stall) = reader_of(facts, &self.open.rcu_readers, &thread) {
                     stall.detail = Some(format!("{}[{}]", thread.comm, thread.pid.unwrap_or_default()));
                 }
             }
@@ -639,6 +646,7 @@ impl KernelLog {
             at,
         });
         self.open.current = (facts.ran.len() > known).then_some(known);
+        (self.open.begun, self.open.without_code) = (None, None);
     }
 
     fn sched_ext(&mut self, message: Message, line: &Line, facts: &mut Facts) {

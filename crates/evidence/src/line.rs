@@ -70,7 +70,7 @@ pattern!(LEVEL = r"^(?:<\d{1,3}>|[a-z0-9]+ *:[a-z]+ *: ?)");
 // `Nov 22 18:39:41`, `2026-05-28T12:21:57.303295+00:00`, `2025-01-17T22:24:05+0300`, `2026-05-28T12:21:57,303295+00:00`, journalctl's
 // `Sun 2026-11-22 18:39:41 CET`.
 pattern!(
-    DATE = r"^(?:(?:[A-Z][a-z]{2} )?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|[A-Z]{3,5}|[+-]\d\d:?\d\d))?|[A-Z][a-z]{2} +\d{1,2}(?: \d{4})? \d\d:\d\d:\d\d(?:\.\d+)?),? +"
+    DATE = r"^(?:[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:[A-Z]{3,5}|[+-]\d\d(?::?\d\d)?)|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?|[A-Z][a-z]{2} +\d{1,2}(?: \d{4})? \d\d:\d\d:\d\d(?:\.\d+)?),? +"
 );
 // `host kernel: `, `host user.warn kernel: `, `host kern.err kernel: `, `host bash[1234]: `.
 pattern!(
@@ -377,6 +377,7 @@ mod tests {
             format!("11-30 10:11:12.123   811   812 W kernel  : {forged}"),
             format!("W/kernel  (  811): {forged}"),
             format!("<13>1 2026-11-30T10:11:12Z h sshd 811 - - {forged}"),
+            format!("<13>1 2026-11-30T10:11:12Z h kernel - - - {forged}"),
             format!("10.0.0.2: user: warning: [2026-11-30T10:11:12Z]: {forged}"),
             format!("Sun 2026-11-22 18:39:41 CET h sshd.service[811]: {forged}"),
             format!("1764500000.123456 h sshd[811]: {forged}"),
@@ -484,6 +485,10 @@ mod tests {
             ("10.0.0.2: kern: warning: [2026-11-30T10:11:12.123456789Z]: BUG: x", "BUG: x", None, Some("10.0.0.2")),
             ("kern:    info: [2026-11-30T10:11:12Z]: BUG: x", "BUG: x", None, None),
             ("Sun 2026-11-22 18:39:41 CET h kernel: BUG: x", "BUG: x", None, Some("h")),
+            ("Sun 2026-11-22 18:39:41 -03 h kernel: BUG: x", "BUG: x", None, Some("h")),
+            ("Sun 2026-11-22 18:39:41 +0545 h kernel: BUG: x", "BUG: x", None, Some("h")),
+            ("2026-11-22 18:39:41 NMI backtrace for cpu 3", "NMI backtrace for cpu 3", None, None),
+            ("2026-11-22 18:39:41 NAS kernel: BUG: x", "BUG: x", None, Some("NAS")),
             ("1764500000.123456 h kernel: BUG: x", "BUG: x", None, Some("h")),
             ("[ 8123.500000] node-4 kernel: BUG: x", "BUG: x", Some(8_123_500_000_000), Some("node-4")),
             ("<0>[   12.5]  [1:      swapper/1:    0] BUG: x", "BUG: x", Some(12_500_000_000), None),

@@ -4,7 +4,7 @@ use unstarve_diagnose::report::NextStep;
 
 use crate::case::InTheWay;
 use crate::conclude::{Judged, Trouble, is_near};
-use crate::fact::{Facts, Sign, Stuck};
+use crate::fact::{Facts, RowOf, Seen, Sign, Stuck};
 use crate::words;
 
 const THREADS: &str = "ps -eLo pid,tid,cls,rtprio,ni,psr,stat,pcpu,wchan:20,comm";
@@ -101,7 +101,9 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
             vec![step("whether a worker of the device is starved", "sudo unstarve record --for 30s")]
         }
     };
-    let has_threads = !facts.seen.is_empty() && !facts.lacks_threads();
+    let cpu = worst.cpus().first().copied();
+    let is_of_cpu = |row: &Seen| row.of == RowOf::Thread && row.cpu.is_some() && (cpu.is_none() || row.cpu == cpu);
+    let has_threads = !facts.lacks_threads() && facts.seen.iter().any(is_of_cpu);
     steps.retain(|step| !has_threads || step.command != list);
     steps.truncate(3);
     steps

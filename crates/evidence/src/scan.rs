@@ -462,7 +462,7 @@ impl Scan {
     /// Takes the last line, which is whole.
     fn flush(&mut self, facts: &mut Facts) {
         let Some(Pending { columns, line, .. }) = self.pending.take() else { return };
-        self.log.time(columns.uptime, columns.wall, columns.boot.as_deref());
+        self.log.time(columns.uptime, columns.wall, columns.boot.as_deref(), facts);
         if facts.host.is_none() {
             facts.host.clone_from(&columns.host);
         }

@@ -197,6 +197,66 @@ const OF_TWO: [[&str; 4]; 2] = [
 ];
 const LOCKUP: [&str; 4] = [LINES[0].1, LINES[1].1, LINES[2].1, LINES[3].1];
 
+/// What explain says of lines without columns but the kernel's.
+fn of_kernel(lines: &[&str]) -> Vec<String> {
+    let line = |(number, line): (usize, &&str)| format!("[  301.{number:06}]{line}\n");
+    sentences(&lines.iter().enumerate().map(line).collect::<String>())
+}
+
+#[test]
+fn an_idle_cpu_or_another_caller_takes_nothing_from_a_look() {
+    let dump = [
+        "[    C3] CPU: 3 PID: 900 Comm: poller Not tainted 6.12.5-amd64 #1",
+        "[    C3] RIP: 0010:copy_page+0x7/0x10",
+        "[    C3]  filemap_read+0x1/0x2",
+        "[    C3] RIP: 0033:0x7f30",
+    ];
+    let stall = [
+        "[    C0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+        "[    C0] rcu: \t3-....: (1 GPs behind) idle=e1a4/1/0x4000000000000000 softirq=1/2 fqs=2",
+        "[    C0] rcu: \t(detected by 0, t=5252 jiffies, g=85, q=41 ncpus=4)",
+    ];
+    let plain = |lines: &[&'static str]| lines.iter().map(|line| &line[8..]).collect::<Vec<_>>();
+    let idle = " NMI backtrace for cpu 0 skipped: idling at mwait_idle+0x80/0x90";
+    let with_caller = of_kernel(&[stall.as_slice(), &dump].concat());
+    assert_eq!(with_caller.len(), 1, "{with_caller:?}");
+    assert!(with_caller[0].contains("poller[900]"), "{with_caller:?}");
+    assert_eq!(of_kernel(&[plain(&stall), plain(&dump)].concat()), with_caller, "without callers");
+    assert_eq!(of_kernel(&[plain(&stall), vec![idle], plain(&dump)].concat()), with_caller, "beside an idle CPU");
+}
+
+/// A stall that is open when the machine starts again is a finding, whoever printed in between.
+#[test]
+fn a_stall_before_a_boot_is_kept() {
+    let stall = [
+        "[    C3] rcu: INFO: rcu_preempt self-detected stall on CPU",
+        "[    C3] rcu: \t3-....: (5249 ticks this GP) idle=e1a4/1/0x4000000000000000 softirq=1/2 fqs=2",
+        "[    C3] rcu: \t(t=5252 jiffies g=85 q=41 ncpus=4)",
+    ];
+    let boot = " Linux version 6.12.5-amd64 (d@d) (gcc 14) #1 SMP PREEMPT_DYNAMIC";
+    let alone = of_kernel(&stall);
+    assert_eq!(alone.len(), 1, "{alone:?}");
+    assert_eq!(of_kernel(&[stall.as_slice(), &[boot]].concat()), alone);
+    assert_eq!(of_kernel(&[stall.as_slice(), &["[   T45] systemd[1]: x", boot]].concat()), alone);
+}
+
+/// Of more callers than are kept the oldest are ended, and none is lost.
+#[test]
+fn many_callers_lose_nothing() {
+    for callers in [63, 64, 65, 200] {
+        let mut text = format!("[  301.000000][    C3] {}\n[  301.000001][    C3] {}\n", OF_TWO[0][0], OF_TWO[0][1]);
+        for caller in 0..callers {
+            text += &format!(
+                "[  301.000002][  T{}] INFO: task x:{caller} blocked for more than 120 seconds.\n",
+                caller + 100
+            );
+        }
+        text += &format!("[  301.000003][    C3] {}\n", OF_TWO[0][2]);
+        let found = sentences(&text);
+        assert!(found.iter().any(|sentence| sentence.contains("poller[900]")), "{callers}: {found:?}");
+    }
+}
+
 /// All orders in which the lines of two CPUs can be merged.
 fn orders(left: [usize; 2]) -> Vec<Vec<usize>> {
     let mut all = if left == [0, 0] { vec![Vec::new()] } else { Vec::new() };

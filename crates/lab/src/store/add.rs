@@ -99,7 +99,7 @@ pub fn available(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<Vec<St
     let apt = all_suites(cache, progress)?;
     let mut names = Vec::new();
     for flavour in ["", RT] {
-        let packages = apt.packages(package_pattern(flavour))?;
+        let packages = bootable(apt.packages(package_pattern(flavour))?);
         let names_of = packages.iter().map(|package| format!("{}{flavour}", upstream(&package.version)));
         names.extend(names_of.filter(|name| is_point_release(name)));
     }
@@ -144,7 +144,7 @@ pub fn add(cache: &Cache, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> Re
         }
         Wanted::Release { name } => {
             let apt = all_suites(cache, progress)?;
-            let mut packages = apt.packages(package_pattern(name))?;
+            let mut packages = bootable(apt.packages(package_pattern(name))?);
             let version = name.strip_suffix(RT).unwrap_or(name);
             packages.retain(|package| upstream(&package.version) == version);
             add_from_archive(cache, name, &apt, newest(packages), progress)?.ok_or_else(|| {
@@ -231,6 +231,16 @@ fn fill(into: &Path, image: &Path, modules: Option<&Path>, about: About) -> Resu
     Ok(info)
 }
 
+/// The packages of versions that can be booted: the archive keeps the binary of a split package for longer than its modules.
+fn bootable(packages: Vec<Package>) -> Vec<Package> {
+    let has = |part: &str, version: &str| {
+        packages.iter().any(|package| package.version == version && package.name.starts_with(part))
+    };
+    let is_whole =
+        |package: &&Package| !has("linux-binary-", &package.version) || has("linux-modules-", &package.version);
+    packages.iter().filter(is_whole).cloned().collect()
+}
+
 /// The packages of the newest version; if image and binary are split, the binary.
 fn newest(mut packages: Vec<Package>) -> Vec<Package> {
     let Some(last) = packages.last().map(|package| package.version.clone()) else { return packages };
@@ -287,6 +297,8 @@ fn release_of(image: &Path) -> Result<String, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn package(name: &str, version: &str) -> Package {
@@ -300,6 +312,10 @@ mod tests {
         let split = ["binary", "image", "modules"].map(|kind| package(&format!("linux-{kind}-7.2"), "7.2-1"));
         assert_eq!(newest(split.to_vec()), [split[0].clone(), split[2].clone()]);
         assert_eq!(newest(Vec::new()), []);
+        let older = ["binary", "image"].map(|kind| package(&format!("linux-{kind}-7.0.4"), "7.0.4-1"));
+        let mixed = [older.as_slice(), &split, &[package("linux-image-6.1.0-50", "6.1.4-1")]].concat();
+        let versions = bootable(mixed).into_iter().map(|package| package.version).collect::<BTreeSet<_>>();
+        assert_eq!(Vec::from_iter(versions), ["6.1.4-1", "7.2-1"]);
     }
 
     #[test]
