@@ -269,7 +269,7 @@ impl<'a> Case<'a> {
     /// does not end.
     fn is_interrupted(&self, ran: &Ran, sign: Sign) -> bool {
         let held = self.held(ran, 1);
-        held.waits_for_cpu() || sign == Sign::HardLockup && held.interrupt().is_some()
+        held.waits_for_cpu() || matches!(sign, Sign::HardLockup | Sign::SoftLockup) && held.interrupt().is_some()
     }
 
     /// The only thread, or real-time threads of one name, that a list shows to keep the CPU busy.

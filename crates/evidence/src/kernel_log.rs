@@ -529,7 +529,7 @@ impl KernelLog {
                 let either = [self.open.current.take(), self.open.without_code.take()];
                 for index in either.into_iter().flatten() {
                     if let Some(ran) = facts.ran.get_mut(index) {
-                        (ran.in_user_code, ran.function) = (None, None);
+                        (ran.how, ran.in_user_code, ran.function) = (How::Printed, None, None);
                         ran.callers.clear();
                     }
                 }

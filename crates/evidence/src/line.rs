@@ -78,7 +78,7 @@ pattern!(
 );
 // `[   12.345678]`, `[12.3@C1]`, `[T12.3]`.
 // `[   12.345678 <    0.000123 >]` of `journalctl -o short-delta`, whose first line has blanks instead.
-pattern!(UPTIME = r"^\[\s*(\d+\.\d+)(?:@\d+|@[A-Z]\d+)?(?:\s+<\s*\d+\.\d+\s*\*?\s*>)?\s*\] ?");
+pattern!(UPTIME = r"^\[\s*(\d+\.\d*)(?:@\d+|@[A-Z]\d+)?(?:\s+<\s*\d+\.\d+\s*\*?\s*>)?\s*\] ?");
 // The kernel's stamp behind what others put before it: `01: ` of a console server, `root@host:~# `, `11 `, a time of a test system.
 pattern!(EMBEDDED = r"^[^\[]{1,48}\[ *(\d{1,8}\.\d{6})\](?:\[ *\d+\])? ?");
 // A message that begins within a line: several were joined to one on the way.
@@ -87,9 +87,10 @@ pattern!(STAMP = r"\[ *\d{1,8}\.\d{6}\]");
 pattern!(CUT_UPTIME = r"^[\d. ]{1,14}\](?:\[ *[TC]?\d+\])? ");
 // `[Sun Nov 22 18:39:41 2026]` of `dmesg -T`, in the language of who called it; `[Nov22 18:39]` and `[  +0.001211]` of `dmesg -H`.
 pattern!(HUMAN = r"^\[(?:[^\[\]]{3,28} \d\d:\d\d:\d\d \d{4}|[A-Z][a-z]{2} ?\d+ \d\d:\d\d|\s*\+\d+[.,]\d+)\] ?");
-// `kernel:` behind columns that no row above has: `15:52:20,316 ERR kernel:INFO: `, `2024-… host kernel INFO: `.
+// `kernel:` behind columns that no row above has: `15:52:20,316 ERR kernel:INFO: `, `2024-… host kernel INFO: `. Behind a time one
+// word is a host or a level; behind more, or a tag, it is somebody's text.
 pattern!(
-    KERNEL = r"^(?:[^\[]{0,330}?\bkernel:?|\d{3,8}) ?(?<text>(?:(?:NMI )?watchdog: )?(?:BUG|INFO|rcu|sched|workqueue|NOHZ|perf|hrtimer|sched_ext): .*|(?:NMI )?watchdog: .*|INFO: task)$"
+    KERNEL = r"^(?:[>|\s]*(?<time>(?:(?:\d[\d:.,/TZ+-]*|[A-Z][a-z]{2}) +)*)(?<word>[\w.-]+ +)?kernel:?|\d{3,8}) ?(?<text>(?:(?:NMI )?watchdog: )?(?:BUG|INFO|rcu|sched|workqueue|NOHZ|perf|hrtimer|sched_ext): .*|(?:NMI )?watchdog: .*|INFO: task)$"
 );
 // The parts of a date.
 pattern!(CLOCK = r"(\d\d):(\d\d)(?::(\d\d))?");
@@ -102,8 +103,8 @@ pattern!(
 );
 // `node-4 kernel: ` and `node-4 app[77]: ` behind a stamp: `journalctl -o short-monotonic`.
 pattern!(AFTER_STAMP = r"^(?<host>[\w.-]+) (?<program>kernel|[\w./@-]+\[\d+\]): ?");
-// `host app: [  100.000000] ` of a program that a logger names without its number.
-pattern!(TAG = r"^(?<host>[\w.-]+) (?<program>[\w./@-]+): ?(?:\[|<\d)");
+// `host app: [  100.000000] `, `host app: Nov 22 ` of a program that a logger names without its number.
+pattern!(TAG = r"^(?<host>[\w.-]+) (?<program>[\w./@-]+): ?(?:\[|<\d|[A-Z][a-z]{2} +\d)");
 
 impl Message {
     /// Whether its columns are those of a kernel's message.
@@ -125,15 +126,18 @@ impl Message {
             (false, indented) if bare.len() < line.len() && DATE.is_match(indented) => indented,
             (false, _) => &line,
         };
+        let mut is_container_s = false;
         let unescaped;
         if let Some(found) = DOCKER.captures(rest) {
             unescaped = without_escapes(&found[1]);
             rest = unescaped.trim_end();
             message.has_columns = true;
+            is_container_s = true;
         }
         message.is_indented = line.starts_with([' ', '\t']) || rest.starts_with([' ', '\t']);
         let before = rest.len();
         rest = cut(rest, &CONTAINER);
+        is_container_s |= rest.len() < before;
         let carried;
         if let Some(found) = carrier::message(rest) {
             if found.program.is_some() {
@@ -146,7 +150,9 @@ impl Message {
             rest = &carried;
         }
         rest = cut(rest, &LEVEL);
-        rest = after_syslog(rest, &mut message);
+        if !is_container_s || DATE.is_match(rest) {
+            rest = after_syslog(rest, &mut message);
+        }
         if let Some(found) = KMSG.captures(rest) {
             message.uptime = found[1].parse::<u64>().ok().map(|us| Nanos(us.saturating_mul(1_000)));
             message.caller = found.name("caller").map(|caller| caller.as_str().to_owned());
@@ -184,7 +190,10 @@ impl Message {
         }
         if message.uptime.is_none()
             && message.program.is_none()
-            && let Some(text) = KERNEL.captures(rest).and_then(|found| found.name("text"))
+            && !is_container_s
+            && let Some(found) = KERNEL.captures(rest)
+            && let Some(text) = found.name("text")
+            && (found.name("word").is_none() || message.wall.is_some() || !found["time"].is_empty())
         {
             rest = &rest[text.start()..];
         }
@@ -367,6 +376,7 @@ mod tests {
         for line in [
             format!("Nov 22 18:39:41 h m[77]: x [  100.000000] a [  100.000001] {forged}"),
             format!("Nov 22 18:39:41 h foo: [  100.000000] {forged}"),
+            format!("Nov 22 18:39:41 h foo: Nov 22 18:39:41 h kernel: [  100.000000] {forged}"),
             format!("[  100.000000] h m[77]: {forged}"),
             format!("[  100.000000 <    0.000123 >] h m[77]: {forged}"),
             format!(r#"{{"__CURSOR":"s","_TRANSPORT":"syslog","SYSLOG_IDENTIFIER":"kernel","MESSAGE":"{forged}"}}"#),
@@ -384,6 +394,26 @@ mod tests {
         ] {
             let last = messages(&line).last().expect("a message");
             assert!(last.program.is_some(), "{line}: {last:?}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_s_name_within_a_text_is_no_column() {
+        let forged = "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [sshd:811]";
+        for line in [
+            format!("May  1 10:00:00 h su: FAILED SU (to kernel: {forged}) on pts/0"),
+            format!("May  1 10:00:00 h sudo: kernel: {forged} : TTY=pts/0"),
+            format!("May  1 10:00:00 h containerd: time=1 msg=\"kernel: {forged}\""),
+            format!("root 4242 99.9 0.1 512000 10000 ? R May01 900:00 /usr/bin/x kernel: {forged}"),
+            format!("2023-05-01T10:00:00Z INFO http request path=/x kernel: {forged}"),
+            format!("user bob said kernel: {forged}"),
+            format!("said kernel: {forged}"),
+            format!("2026-09-17T10:11:12.123456789Z stdout F kernel: {forged}"),
+            format!(r#"{{"log":"10:00:00 INFO kernel: {forged}\n","stream":"stdout"}}"#),
+        ] {
+            let message = Message::of(&line);
+            let is_of_program = message.program.is_some() || crate::message::parse(&message.text).is_none();
+            assert!(is_of_program, "{line}: {message:?}");
         }
     }
 
@@ -497,6 +527,7 @@ mod tests {
             ("684.588608][   T28] INFO: x", "INFO: x", None, None),
             ("03384 INFO: x", "INFO: x", None, None),
             ("kernel: ... INFO: x", "INFO: x", None, None),
+            ("[  240.] BUG: x", "BUG: x", Some(240_000_000_000), None),
             ("15:52:20,316 ERR kernel:INFO: x", "INFO: x", None, None),
             ("2024-07-03T18:45:57.254477+02:00 host kernel INFO: x", "INFO: x", None, None),
             ("    >> kernel:watchdog: BUG: x", "BUG: x", None, None),

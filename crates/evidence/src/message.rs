@@ -283,7 +283,7 @@ const ROWS: &[Row] = &[
     // show_regs of x86, arm64, arm, powerpc, s390, MIPS, RISC-V, LoongArch
     Row {
         triggers: &[],
-        pattern: r"^\s*(?:RIP: 0033:|EIP: 0073:|EIP: 0x[0-7b][0-9a-f]{7} |pc : \[?<?0000[0-9a-f]{12}\b|pc : \[<[0-9ab][0-9a-f]{7}>\]|NIP \[0000[0-9a-f]{12}\] 0x|User PSW :)",
+        pattern: r"^\s*(?:RIP: 0033:|EIP: 0073:|EIP: 0x[0-7b][0-9a-f]{7} |pc : \[?<?0000[0-9a-f]{12}\b|pc : \[<[0-9ab][0-9a-f]{7}>\]|NIP \[0000[0-9a-f]{12}\] 0x|NIP: +0000[0-9a-f]{12} LR|epc ?: 0000[0-9a-f]{12} ra|epc +: [0-7][0-9a-f]{7} 0x|User PSW :)",
         make: |_| Some(Message::UserCode),
     },
     Row {
@@ -847,6 +847,9 @@ mod tests {
             "CPU: 1 UID: 0 PID: 900 Comm: my poller Kdump: loaded Tainted: G           OE      6.12.5 #1",
             "Workqueue: events_long fill_it [driver]",
             "RIP: 0033:0x7f30",
+            "NIP:  00007fff8c2ad8dc LR: 00007fff8c2ad8a0 CTR: 0000000000000000",
+            "epc : 0000000000cc9d6e ra : 0000000000d80428 sp : 0000003fffe6f8a0",
+            "epc   : 77a9d3c4 0x77a9d3c4",
             "task:kworker/3:1     state:R  running task     stack:0     pid:52    tgid:52    ppid:2      flags:0x00004000",
             "rcu_sched       R  running task        0     9      2 0x80000000",
             "rcu_sched       R running      0     9      2 0x00000000",

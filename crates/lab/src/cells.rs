@@ -1,16 +1,16 @@
 //! Stores the guests' results for each row of the table of proofs as JSON: an interrupted proof continues with the next
 //! row, and the table can be rebuilt from the files without guests.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use unstarve_diagnose::proofs::{Answer, Proof, series};
 use unstarve_diagnose::report::{FindingId, RemedyId, VictimKind};
-use unstarve_files::{Limit, read_text};
+use unstarve_files::Limit;
 
 use crate::compare::{Comparison, of_outcomes};
+use crate::json_directory::JsonDirectory;
 use crate::prove::{self, answer};
 use crate::run::Outcome;
 use crate::stats::Verdict;
@@ -132,25 +132,21 @@ fn answer_of(pairs: &[(Outcome, Outcome)], effect: &Comparison, drift: &Comparis
 
 /// The directory of cells.
 #[derive(Clone, Debug)]
-pub struct Cells {
-    directory: PathBuf,
-}
+pub struct Cells(JsonDirectory);
 
 impl Cells {
     /// The cells in this directory, which is created with the first cell.
     pub fn in_directory(directory: &Path) -> Cells {
-        Cells { directory: directory.to_owned() }
+        Cells(JsonDirectory::at(directory, CELL_LIMIT))
     }
 
-    fn path(&self, scenario: &str, kernel: &str, remedy: &RemedyId, about: &CellSubject) -> PathBuf {
-        let name = format!("{scenario}.{kernel}.{remedy}.{}.{}.json", about.finding, about.victim);
-        self.directory.join(name.replace('/', "_"))
+    fn name(scenario: &str, kernel: &str, remedy: &RemedyId, about: &CellSubject) -> String {
+        format!("{scenario}.{kernel}.{remedy}.{}.{}", about.finding, about.victim)
     }
 
     /// The cell of an earlier call; `None` if it is missing or unreadable.
     pub fn find(&self, scenario: &str, kernel: &str, remedy: &RemedyId, about: &CellSubject) -> Option<Cell> {
-        let text = read_text(&self.path(scenario, kernel, remedy, about), CELL_LIMIT).ok()?;
-        serde_json::from_str(&text).ok()
+        self.0.find(&Cells::name(scenario, kernel, remedy, about))
     }
 
     /// Writes a cell atomically.
@@ -160,12 +156,7 @@ impl Cells {
     pub fn keep(&self, cell: &Cell) -> io::Result<()> {
         let (Some(first), Some(about)) = (cell.without.first(), cell.about.first()) else { return Ok(()) };
         let request = &first.request;
-        let path = self.path(&request.scenario.name, &request.kernel, &cell.remedy, about);
-        fs::create_dir_all(&self.directory)?;
-        let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
-        serde_json::to_writer(&mut file, cell)?;
-        file.persist(path)?;
-        Ok(())
+        self.0.keep(&Cells::name(&request.scenario.name, &request.kernel, &cell.remedy, about), cell)
     }
 
     /// All cells, by name.
@@ -173,15 +164,6 @@ impl Cells {
     /// # Errors
     /// If the directory or a cell in it cannot be read.
     pub fn all(&self) -> io::Result<Vec<Cell>> {
-        let mut paths: Vec<PathBuf> =
-            fs::read_dir(&self.directory)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?;
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-        paths.sort();
-        let read = |path: &PathBuf| {
-            let text = read_text(path, CELL_LIMIT).map_err(io::Error::other)?;
-            let failed = |error| io::Error::other(format!("{}: {error}", path.display()));
-            serde_json::from_str(&text).map_err(failed)
-        };
-        paths.iter().map(read).collect()
+        self.0.all()
     }
 }

@@ -3,34 +3,33 @@
 
 mod page;
 
-use std::error::Error;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use unstarve_diagnose::report::{FindingId, Report, Severity};
-use unstarve_files::{Limit, read_text};
+use unstarve_change::quoted;
+use unstarve_diagnose::report::{Finding, FindingId, Report, Severity};
+use unstarve_files::Limit;
 use unstarve_model::Nanos;
 
 use crate::bench::Bench;
-use crate::catalogue;
+use crate::cells::CellOrigin;
 use crate::compare::{Plan, interval, of_outcomes, percent};
+use crate::json_directory::JsonDirectory;
 use crate::metric::Better;
 use crate::run::{Outcome, Request, Runner};
 use crate::scenario::Scenario;
 use crate::stats::Verdict;
 use crate::store::{KernelInfo, digest};
-use crate::truth::{Judgement, judge};
-
-/// Explains an outcome's trace.
-pub type Explain<'a> = dyn FnMut(&Outcome) -> Result<Report, Box<dyn Error + Send + Sync>> + 'a;
+use crate::truth::{Explain, expected, is_expected, one_line};
 
 /// One scenario on one kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelCell {
     /// The scenario's name.
     pub scenario: String,
+    /// The scenario as it was asked for: its name, or a file.
+    pub asked: String,
     /// SHA-256 of the scenario: of another one the cell says nothing.
     pub scenario_digest: String,
     /// The kernel's name in the store.
@@ -39,6 +38,10 @@ pub struct KernelCell {
     pub kernel_digest: String,
     /// SHA-256 of the program that was the guests' init and recorder.
     pub program_digest: String,
+    /// The versions that it was made with.
+    pub made: CellOrigin,
+    /// The smallest difference of a metric that matters.
+    pub matters: f64,
     /// The findings that the scenario expects with its fault; none: it must not starve anybody.
     pub expected: Vec<FindingId>,
     /// Each seed's two guests.
@@ -65,6 +68,8 @@ pub struct GuestAnswer {
     pub trace_digest: String,
     /// Who is starved.
     pub starved: Found,
+    /// Events that the recording lost.
+    pub lost: u64,
     /// The worst finding, victim and culprit in words.
     pub finding: Option<String>,
     /// That victim's longest wait.
@@ -75,9 +80,9 @@ pub struct GuestAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Found {
-    /// The victim that the scenario expects, by its culprit.
+    /// The victim that the scenario expects, by its culprit, whoever else.
     Expected,
-    /// Somebody else, or by somebody else.
+    /// Others alone, or by others.
     Other,
     /// Nobody.
     Nobody,
@@ -114,10 +119,14 @@ pub enum CellVerdict {
     StarvesWithoutFault,
     /// With some seeds.
     DependsOnSeed,
-    /// Somebody else is starved.
+    /// With every seed somebody else is starved.
     StarvesOthers,
+    /// The expected victim is not, and without the fault somebody is.
+    TwinStarves,
     /// Nobody is starved.
     DoesNot,
+    /// Nobody is seen to be, in recordings that lost events.
+    NotKnown,
 }
 
 impl CellVerdict {
@@ -128,21 +137,27 @@ impl CellVerdict {
             CellVerdict::StarvesWithoutFault => "starves, without the fault, too",
             CellVerdict::DependsOnSeed => "depends on the seed",
             CellVerdict::StarvesOthers => "starves others",
+            CellVerdict::TwinStarves => "starves without the fault alone",
             CellVerdict::DoesNot => "does not",
+            CellVerdict::NotKnown => "not known: events were lost",
         }
     }
 
-    /// The verdict of these guests: with the fault all, some or none have the expected victim, or another one; without it some
-    /// have any.
+    /// The verdict of these guests: with the fault all, some or none have the expected victim, or others alone; without it some have
+    /// any; some lost events.
     fn of(seeds: &[SeedGuests]) -> CellVerdict {
         let faulty = |found| seeds.iter().filter(|seed| seed.faulty.starved == found).count();
         let (expected, other) = (faulty(Found::Expected), faulty(Found::Other));
         let twin_starves = seeds.iter().any(|seed| seed.healthy.starved != Found::Nobody);
+        let has_lost = seeds.iter().any(|seed| seed.faulty.lost > 0);
+        let all = seeds.len();
         match (expected, other) {
+            (0, _) if twin_starves => CellVerdict::TwinStarves,
+            (0, 0) if has_lost => CellVerdict::NotKnown,
             (0, 0) => CellVerdict::DoesNot,
-            (0, _) => CellVerdict::StarvesOthers,
-            (all, _) if all == seeds.len() && twin_starves => CellVerdict::StarvesWithoutFault,
-            (all, _) if all == seeds.len() => CellVerdict::Starves,
+            (0, others) if others == all => CellVerdict::StarvesOthers,
+            (victims, _) if victims == all && twin_starves => CellVerdict::StarvesWithoutFault,
+            (victims, _) if victims == all => CellVerdict::Starves,
             _ => CellVerdict::DependsOnSeed,
         }
     }
@@ -161,30 +176,45 @@ impl KernelCell {
         longest.get(longest.len() / 2).copied()
     }
 
-    /// The command that makes it again. A scenario that does not come with unstarve is a file.
+    /// The command that makes it again.
     pub fn command(&self) -> String {
-        let seeds = self.seeds.len();
-        let file = if catalogue::text(&self.scenario).is_some() { "" } else { ".toml" };
-        format!(
-            "unstarve lab table --scenario {}{file} --kernel {} --seeds {seeds} --fresh",
-            self.scenario, self.kernel
-        )
+        let (seeds, matters) = (self.seeds.len(), self.matters * 100.0);
+        let matters = if matters == 3.0 { String::new() } else { format!(" --matters {matters}") };
+        let asked = quoted(&self.asked).unwrap_or_else(|| self.scenario.clone());
+        format!("unstarve lab table --scenario {asked} --kernel {} --seeds {seeds}{matters} --fresh", self.kernel)
     }
 
-    /// What the fault does, in a few words: `fio.iops -42.1 % (-43.0 % to -41.2 %)`, or how long somebody waited.
+    /// What the fault does, in a few words: `fio.iops -42.1 % (-43.0 % to -41.2 %)`, and how long somebody waited.
     pub fn effect_in_words(&self) -> String {
         let longest = self.longest().map(|longest| format!("longest wait {longest}"));
-        let effect = self.effect.as_ref().and_then(|effect| {
-            let relative = percent(effect.relative?);
-            Some(match effect.interval {
-                Some(range) if effect.verdict.is_claim() => {
-                    format!("{} {relative} ({})", effect.metric, interval(range))
-                }
-                Some(_) => format!("{} within noise", effect.metric),
-                None => format!("{} {relative}", effect.metric),
-            })
-        });
+        let effect = self.effect.as_ref().map(FaultEffect::in_words);
         [effect, longest].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl FaultEffect {
+    fn in_words(&self) -> String {
+        let claim = self.relative.zip(self.interval).filter(|_| self.verdict.is_claim());
+        match claim {
+            Some((relative, range)) => format!("{} {} ({})", self.metric, percent(relative), interval(range)),
+            None => format!("{}: {}", self.metric, self.verdict.words()),
+        }
+    }
+}
+
+/// A scenario, and how it was asked for: by its name, or as a file.
+pub struct AskedScenario {
+    /// The name or the file.
+    pub asked: String,
+    /// The scenario.
+    pub scenario: Scenario,
+}
+
+impl AskedScenario {
+    /// Whether it says whom its fault starves, or that it must not starve anybody.
+    pub fn is_judged(&self) -> bool {
+        let expect = &self.scenario.expect;
+        expect.top().is_some() || !expect.all.is_empty()
     }
 }
 
@@ -280,6 +310,8 @@ pub struct Filling<'a> {
     pub plan: Plan,
     /// SHA-256 of the guests' init.
     pub program_digest: String,
+    /// The version of unstarve, and the day.
+    pub made: CellOrigin,
     /// Explains a recording.
     pub explain: &'a mut Explain<'a>,
     /// Where cells are kept and found.
@@ -293,18 +325,16 @@ pub struct Filling<'a> {
 /// Finds each cell, or runs its guests and keeps it. What is not started when the user asks to stop is missing.
 pub fn fill<R: Runner>(
     bench: &mut Bench<'_, R>,
-    scenarios: &[Scenario],
+    scenarios: &[AskedScenario],
     kernels: Vec<KernelColumn>,
     filling: &mut Filling<'_>,
 ) -> KernelTable {
-    let mut rows: Vec<ScenarioRow> = scenarios
-        .iter()
-        .map(|scenario| ScenarioRow {
-            scenario: scenario.name.clone(),
-            title: scenario.title.clone(),
-            cells: kernels.iter().map(|kernel| kept(scenario, kernel, filling)).collect(),
-        })
-        .collect();
+    let row = |of: &AskedScenario| ScenarioRow {
+        scenario: of.scenario.name.clone(),
+        title: of.scenario.title.clone(),
+        cells: kernels.iter().map(|kernel| kept(&of.scenario, kernel, filling)).collect(),
+    };
+    let mut rows: Vec<ScenarioRow> = scenarios.iter().map(row).collect();
     let missing = rows.iter().flat_map(|row| &row.cells).filter(|cell| **cell == CellState::Missing).count();
     bench.expect(2 * filling.plan.seeds as usize * missing);
     // A kernel's cells one after the other: a column that is whole says more than rows that are begun.
@@ -325,12 +355,13 @@ pub fn fill<R: Runner>(
 }
 
 fn kept(scenario: &Scenario, kernel: &KernelColumn, filling: &Filling<'_>) -> CellState {
-    if !scenario.suits(&kernel.name).unwrap_or(true) {
+    if !scenario.suits(&kernel.release).unwrap_or(true) {
         return CellState::NotHere;
     }
     let found = filling.cells.find(&scenario.name, &kernel.name).filter(|cell| {
         cell.scenario_digest == digest_of(scenario)
             && cell.kernel_digest == kernel.digest
+            && cell.matters == filling.plan.matters
             && cell.seeds.len() >= filling.plan.seeds as usize
             && !filling.fresh
     });
@@ -340,7 +371,7 @@ fn kept(scenario: &Scenario, kernel: &KernelColumn, filling: &Filling<'_>) -> Ce
 /// `None` if the user asked to stop.
 fn run_cell<R: Runner>(
     bench: &mut Bench<'_, R>,
-    scenario: &Scenario,
+    AskedScenario { asked, scenario }: &AskedScenario,
     kernel: &KernelColumn,
     filling: &mut Filling<'_>,
 ) -> Result<Option<KernelCell>, String> {
@@ -351,16 +382,17 @@ fn run_cell<R: Runner>(
             let request = Request { fault, ..Request::faulty(scenario.clone(), &kernel.name, seed) };
             let outcome = bench.run(&request).map_err(|error| error.to_string())?;
             let report = (filling.explain)(&outcome).map_err(|error| format!("seed {seed}: {error}"))?;
-            let answer = answer(&request, &outcome, &report);
+            let answer = answer(scenario, &outcome, &report);
             Ok::<_, String>((outcome, answer))
         };
-        let (healthy, of_healthy) = guest(false)?;
-        let (faulty, of_faulty) = guest(true)?;
-        pairs.push((healthy, faulty));
-        seeds.push(SeedGuests { seed, faulty: of_faulty, healthy: of_healthy });
-        if bench.is_interrupted() && seed < filling.plan.seeds {
+        let both = guest(false).and_then(|healthy| Ok((healthy, guest(true)?)));
+        let is_stopped = bench.is_interrupted() && (both.is_err() || seed < filling.plan.seeds);
+        if is_stopped {
             return Ok(None);
         }
+        let ((healthy, of_healthy), (faulty, of_faulty)) = both?;
+        pairs.push((healthy, faulty));
+        seeds.push(SeedGuests { seed, faulty: of_faulty, healthy: of_healthy });
     }
     let compared = of_outcomes(scenario, ("healthy".to_owned(), "faulty".to_owned()), &pairs, filling.plan.matters);
     let effect = compared.main().map(|row| FaultEffect {
@@ -373,14 +405,16 @@ fn run_cell<R: Runner>(
         interval: row.contrast.interval,
         verdict: row.contrast.verdict,
     });
-    let expected = scenario.expect.top().unwrap_or_default().to_vec();
     let cell = KernelCell {
         scenario: scenario.name.clone(),
+        asked: asked.clone(),
         scenario_digest: digest_of(scenario),
         kernel: kernel.name.clone(),
         kernel_digest: kernel.digest.clone(),
         program_digest: filling.program_digest.clone(),
-        expected,
+        made: CellOrigin { package: kernel.package.clone(), ..filling.made.clone() },
+        matters: filling.plan.matters,
+        expected: expected(&scenario.expect),
         seeds,
         effect,
     };
@@ -388,16 +422,20 @@ fn run_cell<R: Runner>(
     Ok(Some(cell))
 }
 
-fn answer(request: &Request, outcome: &Outcome, report: &Report) -> GuestAnswer {
-    let row = judge(request, report);
-    let loud = report.findings.iter().find(|finding| finding.severity >= Severity::Warning);
-    let starved = match (&row.judgement, loud) {
-        (_, None) => Found::Nobody,
-        (Judgement::Hit, Some(_)) => Found::Expected,
-        (_, Some(_)) => Found::Other,
+fn answer(scenario: &Scenario, outcome: &Outcome, report: &Report) -> GuestAnswer {
+    let loud: Vec<&Finding> = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning).collect();
+    let starved = match loud.is_empty() {
+        true => Found::Nobody,
+        false if is_expected(&scenario.expect, &loud) => Found::Expected,
+        false => Found::Other,
     };
-    let longest = loud.map(|finding| Nanos(finding.waits.max_ns));
-    GuestAnswer { trace_digest: outcome.trace_digest.clone(), starved, finding: row.found, longest }
+    GuestAnswer {
+        trace_digest: outcome.trace_digest.clone(),
+        starved,
+        lost: report.trace.lost,
+        finding: loud.first().map(|finding| one_line(finding)),
+        longest: loud.first().map(|finding| Nanos(finding.waits.max_ns)),
+    }
 }
 
 fn digest_of(scenario: &Scenario) -> String {
@@ -409,32 +447,20 @@ const CELL_LIMIT: Limit = Limit { bytes: 1 << 20, expected: "a cell of the table
 
 /// The directory of cells.
 #[derive(Clone, Debug)]
-pub struct KernelCells {
-    directory: PathBuf,
-}
+pub struct KernelCells(JsonDirectory);
 
 impl KernelCells {
     /// The cells in this directory, which is made with the first one.
     pub fn in_directory(directory: &Path) -> KernelCells {
-        KernelCells { directory: directory.to_owned() }
+        KernelCells(JsonDirectory::at(directory, CELL_LIMIT))
     }
 
-    fn path(&self, scenario: &str, kernel: &str) -> PathBuf {
-        self.directory.join(format!("{scenario}.{kernel}.json").replace('/', "_"))
-    }
-
-    /// `None` if there is none, or it cannot be read.
     fn find(&self, scenario: &str, kernel: &str) -> Option<KernelCell> {
-        let text = read_text(&self.path(scenario, kernel), CELL_LIMIT).ok()?;
-        serde_json::from_str(&text).ok()
+        self.0.find(&format!("{scenario}.{kernel}"))
     }
 
     fn keep(&self, cell: &KernelCell) -> io::Result<()> {
-        fs::create_dir_all(&self.directory)?;
-        let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
-        serde_json::to_writer_pretty(&mut file, cell)?;
-        file.persist(self.path(&cell.scenario, &cell.kernel))?;
-        Ok(())
+        self.0.keep(&format!("{}.{}", cell.scenario, cell.kernel), cell)
     }
 }
 

@@ -14,6 +14,7 @@ pub mod counters;
 mod felt;
 pub mod guest;
 mod image;
+mod json_directory;
 pub mod kernel_table;
 pub mod metric;
 pub mod player;

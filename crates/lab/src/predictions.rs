@@ -8,10 +8,11 @@ use std::sync::Arc;
 use unstarve_diagnose::report::{Finding, Report, Severity};
 use unstarve_diagnose::{Options, Proofs, explain_beside};
 use unstarve_facts::Snapshot;
-use unstarve_model::Nanos;
 use unstarve_sched::KernelThread;
-use unstarve_sim::predict::{Baseline, Engine, Metric, MetricAnswer, Prediction, Subject, waits_longer};
-use unstarve_sim::{Actor, ActorId, Extracted, Extractor, Program};
+use unstarve_sim::predict::{
+    Baseline, Engine, Metric, MetricAnswer, Prediction, SharesOfWaiting, Subject, waits_longer,
+};
+use unstarve_sim::{Actor, ActorFelt, ActorId, Extracted, Extractor, Program};
 
 use crate::bench::{Bench, BenchError};
 use crate::run::{Outcome, Request, Runner};
@@ -215,8 +216,7 @@ impl Came {
         Ok(Came { subject: Subject { name: before.name.clone(), actors }, extracted, report })
     }
 
-    /// Victims that the faulty guest had not, and who wait longer than there, and those that wait far longer: as a prediction counts
-    /// them.
+    /// Victims that the faulty guest had not, and who wait longer than there, and those that wait far longer.
     fn newly_starved(&self, report: &Report, before: &Extracted) -> String {
         let victims = |report: &Report| -> BTreeSet<String> {
             let starved = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
@@ -237,13 +237,13 @@ impl Came {
     }
 }
 
-/// How long the threads of this name, or any worker of its pool, waited for each second that was recorded.
-fn waited_by(of: &Extracted, name: &str) -> f64 {
+/// How the threads of this name, or the workers of its pool, waited.
+fn waited_by(of: &Extracted, name: &str) -> SharesOfWaiting {
     let threads = of.program.actors().filter(|(_, actor)| actor.comm == name);
     let meant: BTreeSet<Likeness> = threads.map(|(_, actor)| Likeness::of(actor)).collect();
     let alike = of.program.actors().filter(|(_, actor)| meant.contains(&Likeness::of(actor)));
-    let waited: Nanos = alike.map(|(id, _)| of.recorded.actors[id.index()].waited).sum();
-    waited.share_of(of.program.length)
+    let felt: Vec<ActorFelt> = alike.map(|(id, _)| of.recorded.actors[id.index()]).collect();
+    SharesOfWaiting::of(&felt, of.program.length)
 }
 
 /// What is the same of a thread in two guests.

@@ -1,12 +1,11 @@
 //! Proves every remedy that `explain` offers for a scenario, one by one.
 
-use std::error::Error;
 use std::fmt;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use unstarve_diagnose::proofs::{Answer, Proof};
-use unstarve_diagnose::report::{FindingId, RemedyId, Report, VictimKind};
+use unstarve_diagnose::report::{FindingId, RemedyId, VictimKind};
 
 use crate::bench::{Bench, BenchError};
 use crate::cells::{Cell, CellOrigin, CellSubject, Cells};
@@ -14,9 +13,7 @@ use crate::compare::{Plan, interval, percent};
 use crate::run::{Outcome, Request, Runner};
 use crate::scenario::Scenario;
 use crate::trial::{Offer, offers};
-
-/// Explains an outcome's trace.
-pub type Explain<'a> = dyn FnMut(&Outcome) -> Result<Report, Box<dyn Error + Send + Sync>> + 'a;
+use crate::truth::Explain;
 
 /// Saves the rows of a cell as soon as it is complete.
 pub type SaveRows<'a> = dyn FnMut(&[Proof]) -> io::Result<()> + 'a;

@@ -122,7 +122,7 @@ fn row<R: Runner>(bench: &mut Bench<'_, R>, request: &Request, explain: &mut Exp
 }
 
 /// The findings that a scenario expects.
-fn expected(expect: &Expect) -> Vec<FindingId> {
+pub(crate) fn expected(expect: &Expect) -> Vec<FindingId> {
     let top = expect.top().unwrap_or_default().iter();
     top.chain(expect.all.iter().map(|one| &one.finding)).cloned().collect()
 }
@@ -151,6 +151,18 @@ fn too_many(expect: &Expect, report: &Report) -> Option<String> {
     let count = report.findings.len();
     let most = expect.max_findings.filter(|&most| count > most)?;
     Some(format!("{count} findings, at most {most} are expected"))
+}
+
+/// Whether the victim that a scenario expects is starved by its culprit, whatever else there is.
+pub(crate) fn is_expected(expect: &Expect, loud: &[&Finding]) -> bool {
+    let fits = |finding: &&Finding, id: &FindingId, victim: &Victim, culprit: &Names| {
+        finding.id == *id && wrong_in(finding, victim, culprit, &Names::default()).is_none()
+    };
+    let top = expect.top().unwrap_or_default();
+    let has_top = loud.iter().any(|finding| top.iter().any(|id| fits(finding, id, &expect.victim, &expect.culprit)));
+    let has = |one: &Expected| loud.iter().any(|finding| fits(finding, &one.finding, &one.victim, &one.culprit));
+    let names_any = !top.is_empty() || !expect.all.is_empty();
+    names_any && (top.is_empty() || has_top) && expect.all.iter().all(has)
 }
 
 /// What is wrong with the findings, worst first.
@@ -192,7 +204,7 @@ fn wrong_in(finding: &Finding, victim: &Victim, culprit: &Names, payer: &Names) 
 }
 
 /// `rt-starvation of kworker/0:2 by hog`.
-fn one_line(finding: &Finding) -> String {
+pub(crate) fn one_line(finding: &Finding) -> String {
     let by = finding.culprits.first().map(|culprit| format!(" by {}", culprit.comm)).unwrap_or_default();
     format!("{} of {}{by}", finding.id, finding.victim.comm)
 }

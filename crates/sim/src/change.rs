@@ -9,6 +9,7 @@ use unstarve_sched::setting::cgroup::{CgroupVersion, load_weight, weight_in};
 use unstarve_sched::setting::feature::FeatureState;
 use unstarve_sched::{IDLE_WEIGHT, load_weight_of_nice};
 
+use crate::kernel_refuses::kernel_refuses;
 use crate::{Actor, ActorId, Class, Deadline, Program, Quota};
 
 /// A program after a change.
@@ -41,6 +42,9 @@ pub enum CannotPlay {
         /// The value.
         value: String,
     },
+    /// The kernel takes no such value there.
+    #[error("the kernel refuses it: {0}")]
+    KernelRefuses(String),
     /// Everything that it changes has that value already.
     #[error("it was so already")]
     Already,
@@ -55,6 +59,9 @@ impl Program {
         let mut changed = Changed { program: self.clone(), hit: BTreeSet::new() };
         for change in changes {
             changed.make(change)?;
+        }
+        if let Some(why) = kernel_refuses(self, &changed) {
+            return Err(why);
         }
         if changed.program == *self { Err(CannotPlay::Already) } else { Ok(changed) }
     }
@@ -296,7 +303,7 @@ impl Class {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use unstarve_model::{CpuSet, Tid};
 
     use super::*;
@@ -306,7 +313,7 @@ mod tests {
         Class::Fair { policy: SchedPolicy::Other, nice }
     }
 
-    fn program() -> Program {
+    pub(crate) fn program() -> Program {
         let actor = |tid: u32, comm: &str, is_kernel_thread, class, cgroup| Actor {
             tid: Tid(tid),
             process: Some(Tid(tid / 10 * 10)),

@@ -14,6 +14,7 @@ pub mod engine;
 mod extract;
 mod felt_waits;
 pub mod form;
+mod kernel_refuses;
 mod notation;
 pub mod predict;
 mod program;

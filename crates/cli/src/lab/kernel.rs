@@ -74,6 +74,11 @@ pub(crate) fn run(args: KernelArgs) -> anyhow::Result<ExitCode> {
             if let Some(unknown) = kernels.iter().find(|kernel| !can_be_added(kernel)) {
                 anyhow::bail!("{unknown}: {}", what_can_be_added());
             }
+            if let Some(release) = kernels.iter().find(|kernel| store::is_point_release(kernel))
+                && (modules.is_some() || name.is_some())
+            {
+                anyhow::bail!("{release} is one of Debian's: --modules and --name are for a file, ./{release}");
+            }
             for kernel in kernels {
                 let info =
                     store::add(&cache, &Wanted::named(&kernel, name.clone(), modules.clone()), &mut print_progress)?;

@@ -7,11 +7,11 @@ use anyhow::Context;
 use clap::Args;
 use unstarve_lab::bench::Bench;
 use unstarve_lab::catalogue;
-use unstarve_lab::kernel_table::{CellState, Filling, KernelCells, KernelColumn, KernelTable, fill};
-use unstarve_lab::scenario::Scenario;
+use unstarve_lab::kernel_table::{AskedScenario, CellState, Filling, KernelCells, KernelColumn, KernelTable, fill};
 use unstarve_lab::store::{self, Cache, Kernel};
 
 use super::experiment::{Experiment, explain, print_progress};
+use super::prove::origin;
 use crate::target::Target;
 
 /// Run scenarios on kernels, with and without their fault: which kernel starves whom, and by how much
@@ -23,7 +23,7 @@ Examples:
   unstarve lab table --kernel mine --markdown kernels.md --lines kernels.tsv
   unstarve lab table --known                            what was run so far; boots no guest
 
-Cells are kept: an interrupted table goes on where it was. A cell is run again if its scenario or its kernel changed, with more seeds, or
+Cells are kept: an interrupted table goes on where it was. A cell is run again if its scenario or its kernel changed, with more seeds, another --matters, or
 with --fresh.
 
 Exit code: 0 if all cells are known, 1 if some failed or are missing, 2 if nothing could be run.")]
@@ -54,8 +54,16 @@ pub(crate) fn run(args: TableArgs) -> anyhow::Result<ExitCode> {
     let cache = Cache::of_user()?;
     let kernels = columns(&cache, &args.kernel)?;
     let named: Vec<&str> = args.scenario.iter().map(String::as_str).collect();
-    let names = if named.is_empty() { catalogue::names().collect() } else { named };
-    let scenarios = names.into_iter().map(catalogue::find).collect::<Result<Vec<Scenario>, _>>()?;
+    let names = if named.is_empty() { catalogue::names().collect() } else { named.clone() };
+    let mut scenarios = Vec::new();
+    for name in names {
+        let asked = AskedScenario { asked: name.to_owned(), scenario: catalogue::find(name)? };
+        if asked.is_judged() {
+            scenarios.push(asked);
+        } else if !named.is_empty() {
+            anyhow::bail!("{name} does not say whom its fault starves: it has no `finding` in [expect]");
+        }
+    }
     let pages = [&args.markdown, &args.lines].map(|path| path.as_deref().map(Target::open).transpose());
     let [markdown, lines] = pages;
     let (markdown, lines) = (markdown?, lines?);
@@ -68,6 +76,7 @@ pub(crate) fn run(args: TableArgs) -> anyhow::Result<ExitCode> {
     let mut filling = Filling {
         plan: args.experiment.plan(),
         program_digest,
+        made: origin(String::new(), None)?,
         explain: &mut explain,
         cells: &cells,
         fresh: args.experiment.guests.fresh() && !args.known,
@@ -94,5 +103,7 @@ fn columns(cache: &Cache, names: &[String]) -> anyhow::Result<Vec<KernelColumn>>
         names.iter().map(|name| Ok(Kernel::open(cache, name)?.info)).collect::<Result<_, store::StoreError>>()?
     };
     anyhow::ensure!(!infos.is_empty(), "the lab has no kernel: add some with `unstarve lab kernel add 6.1 6.12`");
-    Ok(infos.into_iter().map(KernelColumn::from).collect())
+    let mut columns: Vec<KernelColumn> = infos.into_iter().map(KernelColumn::from).collect();
+    columns.sort_by(|a, b| store::dpkg_order(&a.name, &b.name));
+    Ok(columns)
 }

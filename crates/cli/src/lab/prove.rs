@@ -115,6 +115,11 @@ fn made(kernel: &str, commit: Option<&str>) -> anyhow::Result<CellOrigin> {
         Some(version) => format!("{} {version}", info.source),
         None => info.source,
     };
+    origin(package, commit)
+}
+
+/// What a cell is made with: this kernel's package, this program, today.
+pub(super) fn origin(package: String, commit: Option<&str>) -> anyhow::Result<CellOrigin> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
     let date = WallTime(u64::try_from(now.as_nanos()).context("the clock is after 2500")?).date();
     let unstarve = [Some(env!("CARGO_PKG_VERSION")), commit].into_iter().flatten().collect::<Vec<_>>().join(" ");

@@ -2,28 +2,29 @@
 
 use std::fmt::{self, Write};
 
-use unstarve_model::counted;
+use unstarve_model::{Nanos, clean, counted};
 
 use super::{CellState, CellVerdict, KernelCell, KernelTable, ScenarioRow};
+use crate::compare::percent;
 
 /// A line for each run of kernels of which a scenario says the same.
 impl fmt::Display for KernelTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for row in &self.rows {
-            writeln!(f, "{}: {}", row.scenario, row.title)?;
+            writeln!(f, "{}: {}", clean(&row.scenario), clean(&row.title))?;
             for (first, last) in alike(row) {
                 let names = match first == last {
                     true => self.kernels[first].name.clone(),
                     false => format!("{} to {}", self.kernels[first].name, self.kernels[last].name),
                 };
                 write!(f, "  {names:<20} {}", row.cells[first].words())?;
-                match &row.cells[first] {
-                    CellState::Known(cell) if !cell.effect_in_words().is_empty() => {
-                        writeln!(f, ": {}", cell.effect_in_words())?;
-                    }
-                    CellState::Failed(why) => writeln!(f, ": {why}")?,
-                    _ => writeln!(f)?,
-                }
+                let said = match &row.cells[first..=last] {
+                    [CellState::Known(cell)] => cell.effect_in_words(),
+                    [CellState::Failed(why)] => why.clone(),
+                    cells => effects_in_words(&cells.iter().filter_map(CellState::known).collect::<Vec<_>>()),
+                };
+                let colon = if said.is_empty() { "" } else { ": " };
+                writeln!(f, "{colon}{}", clean(&said))?;
             }
         }
         let (known, all) = self.counts();
@@ -31,12 +32,32 @@ impl fmt::Display for KernelTable {
     }
 }
 
-/// Runs of neighbours of which a row says the same.
+/// What the fault does on several kernels: from the least to the most.
+fn effects_in_words(cells: &[&KernelCell]) -> String {
+    let claims = cells.iter().filter_map(|cell| cell.effect.as_ref()).filter(|effect| effect.verdict.is_claim());
+    let relative: Vec<f64> = claims.clone().filter_map(|effect| effect.relative).collect();
+    let ends = |values: &[f64]| {
+        let least = values.iter().copied().min_by(f64::total_cmp)?;
+        Some((least, values.iter().copied().max_by(f64::total_cmp)?))
+    };
+    let metric = claims.map(|effect| effect.metric.as_str()).next().unwrap_or_default();
+    let effect = ends(&relative).map(|(low, high)| format!("{metric} {} to {}", percent(low), percent(high)));
+    let longest: Vec<f64> = cells.iter().filter_map(|cell| cell.longest()).map(|longest| longest.0 as f64).collect();
+    let longest =
+        ends(&longest).map(|(low, high)| format!("longest wait {} to {}", Nanos(low as u64), Nanos(high as u64)));
+    [effect, longest].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Runs of neighbours of which a row says the same. Failures have reasons of their own.
 fn alike(row: &ScenarioRow) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (place, cell) in row.cells.iter().enumerate() {
         match runs.last_mut() {
-            Some((first, last)) if row.cells[*first].words() == cell.words() => *last = place,
+            Some((first, last))
+                if row.cells[*first].words() == cell.words() && !matches!(cell, CellState::Failed(_)) =>
+            {
+                *last = place;
+            }
             _ => runs.push((place, place)),
         }
     }
@@ -81,8 +102,7 @@ impl KernelTable {
                     cell.program_digest.clone(),
                     cell.command(),
                 ];
-                let clean = words.map(|word| word.replace(['\t', '\n', '\r'], " "));
-                out += &clean.join("\t");
+                out += &words.map(|word| clean(&word.replace(['\t', '\n', '\r'], " ")).into_owned()).join("\t");
                 out.push('\n');
             }
         }
@@ -96,8 +116,9 @@ impl KernelTable {
         let _ = writeln!(
             out,
             "{known} of {all} cells are known. Each is made of guests with an unmodified kernel in virtual time, with the scenario's fault and \
-             without it; the command of a cell makes its recordings again, byte by byte, with the same build of unstarve. What the \
-             lab cannot show is in [the lab](lab.md).\n"
+             without it. The command below a scenario, with another kernel's name for another row, makes its recordings again: byte by byte \
+             with the same builds of unstarve, QEMU, the kernel and the tools that the scenario names. What the lab cannot show is in \
+             [the lab](lab.md).\n"
         );
         let names: Vec<&str> = self.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         let _ = writeln!(out, "| | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
@@ -111,21 +132,31 @@ impl KernelTable {
             out += "\n| kernel | | with the fault | without it | SHA-256 of the first recording |\n|---|---|---|---|---|\n";
             for (kernel, state) in self.kernels.iter().zip(&row.cells) {
                 let _ = match state {
-                    CellState::Known(cell) => writeln!(out, "| {} | {} |", kernel.release, of_cell(cell)),
-                    CellState::Failed(why) => writeln!(out, "| {} | failed: {} | | | |", kernel.release, escaped(why)),
+                    CellState::Known(cell) => writeln!(out, "| {} | {} |", escaped(&kernel.release), of_cell(cell)),
+                    CellState::Failed(why) => {
+                        writeln!(out, "| {} | failed: {} | | | |", escaped(&kernel.release), escaped(why))
+                    }
                     CellState::NotHere | CellState::Missing => {
-                        writeln!(out, "| {} | {} | | | |", kernel.release, state.words())
+                        writeln!(out, "| {} | {} | | | |", escaped(&kernel.release), state.words())
                     }
                 };
             }
             if let Some(cell) = row.cells.iter().find_map(CellState::known) {
-                let _ = writeln!(out, "\n    {}", cell.command());
+                let program = cell.program_digest.get(..12).unwrap_or_default();
+                let made = &cell.made;
+                let _ = writeln!(
+                    out,
+                    "\n    {}\n\nunstarve {} (SHA-256 {program}…), {}.",
+                    clean(&cell.command()),
+                    escaped(&made.unstarve),
+                    escaped(&made.date)
+                );
             }
         }
         out
     }
 
-    /// How long somebody waited on each kernel, as bars on one logarithmic scale.
+    /// How long somebody waited on each kernel, as bars on one logarithmic scale; a thin line where nobody is starved.
     fn picture(&self, row: &ScenarioRow) -> String {
         const BAR: usize = 16;
         const HEIGHT: f64 = 60.0;
@@ -133,9 +164,9 @@ impl KernelTable {
         let height = |ns: u64| ((ns.max(1) as f64).log10() - 5.0).clamp(0.0, 5.0) / 5.0 * HEIGHT;
         let width = BAR * self.kernels.len();
         let mut out = format!(
-            "<svg role=\"img\" width=\"{width}\" height=\"{HEIGHT}\" viewBox=\"0 0 {width} {HEIGHT}\"><title>{}: the longest wait on each \
-             kernel, from 100 us to 10 s on a logarithmic scale</title>",
-            row.scenario
+            "<svg role=\"img\" width=\"{width}\" height=\"{HEIGHT}\" viewBox=\"0 0 {width} {HEIGHT}\"><title>{}: the longest wait of \
+             who is starved on each kernel, from 100 us to 10 s on a logarithmic scale</title>",
+            escaped(&row.scenario)
         );
         for (place, (kernel, state)) in self.kernels.iter().zip(&row.cells).enumerate() {
             let (colour, height, words) = match state {
@@ -162,8 +193,9 @@ impl KernelTable {
 fn colour(verdict: CellVerdict) -> &'static str {
     match verdict {
         CellVerdict::Starves | CellVerdict::StarvesWithoutFault => "#c0392b",
-        CellVerdict::StarvesOthers | CellVerdict::DependsOnSeed => "#d68910",
+        CellVerdict::StarvesOthers | CellVerdict::DependsOnSeed | CellVerdict::TwinStarves => "#d68910",
         CellVerdict::DoesNot => "#1e8449",
+        CellVerdict::NotKnown => "#bbb",
     }
 }
 
@@ -181,5 +213,5 @@ fn of_cell(cell: &KernelCell) -> String {
 
 /// Names in a guest are chosen by the scenario; a page must not take them for its own marks.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "&#124;").replace(['\n', '\r'], " ")
+    clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('|', "&#124;").replace(['\n', '\r'], " ")
 }

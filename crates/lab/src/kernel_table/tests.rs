@@ -35,7 +35,7 @@ fn report(found: Found) -> Report {
 }
 
 fn guest(starved: Found) -> GuestAnswer {
-    GuestAnswer { trace_digest: String::new(), starved, finding: None, longest: None }
+    GuestAnswer { trace_digest: String::new(), starved, lost: 0, finding: None, longest: None }
 }
 
 /// The table of what the guests of three seeds say: with the fault all, some or none, without it anybody.
@@ -50,15 +50,22 @@ fn a_verdict_for_each_combination() {
         ([Expected, Nobody, Expected], Nobody, DependsOnSeed),
         ([Expected, Other, Other], Nobody, DependsOnSeed),
         ([Expected, Nobody, Nobody], Other, DependsOnSeed),
-        ([Other, Nobody, Nobody], Nobody, StarvesOthers),
-        ([Other, Other, Other], Other, StarvesOthers),
+        ([Other, Nobody, Nobody], Nobody, DependsOnSeed),
+        ([Other, Other, Other], Nobody, StarvesOthers),
+        ([Other, Other, Other], Other, TwinStarves),
         ([Nobody, Nobody, Nobody], Nobody, DoesNot),
-        ([Nobody, Nobody, Nobody], Other, DoesNot),
+        ([Nobody, Nobody, Nobody], Other, TwinStarves),
+        ([Nobody, Nobody, Nobody], Expected, TwinStarves),
     ];
     for (faulty, healthy, verdict) in table {
         let seed = |(seed, found)| SeedGuests { seed, faulty: guest(found), healthy: guest(healthy) };
         let seeds: Vec<SeedGuests> = (1..).zip(faulty).map(seed).collect();
         assert_eq!(CellVerdict::of(&seeds), verdict, "{faulty:?} {healthy:?}");
+        // Events that were lost are no proof that nobody is starved, and change nothing else.
+        let mut lost = seeds.clone();
+        lost[1].faulty.lost = 7;
+        let of_lost = if verdict == DoesNot { NotKnown } else { verdict };
+        assert_eq!(CellVerdict::of(&lost), of_lost, "{faulty:?} {healthy:?}, lost");
     }
 }
 
@@ -79,6 +86,7 @@ fn filled(cells: &KernelCells, seeds: u64, fresh: bool) -> (KernelTable, usize) 
     let mut filling = Filling {
         plan: Plan { seeds, ..Plan::default() },
         program_digest: "0123".to_owned(),
+        made: CellOrigin { unstarve: "0.1.0".to_owned(), date: "2026-11-30".to_owned(), ..CellOrigin::default() },
         explain: &mut explain,
         cells,
         fresh,
@@ -87,7 +95,8 @@ fn filled(cells: &KernelCells, seeds: u64, fresh: bool) -> (KernelTable, usize) 
     let mut tell = |_: NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let kernels = ["5.4", "6.1", "6.12", "6.13", "7"].map(column).to_vec();
-    let table = fill(&mut bench, &[model::scenario()], kernels, &mut filling);
+    let asked = AskedScenario { asked: "model.toml".to_owned(), scenario: model::scenario() };
+    let table = fill(&mut bench, &[asked], kernels, &mut filling);
     drop(bench);
     (table, model.runs)
 }
@@ -103,7 +112,7 @@ fn a_table_is_filled_once_and_resumed() {
     insta::assert_snapshot!(table.markdown());
     insta::assert_snapshot!(table.lines());
     // What is known is not run again, what failed is; more seeds make it all new.
-    assert_eq!(filled(&cells, 3, false), (table.clone(), 1));
+    assert_eq!(filled(&cells, 3, false), (table, 1));
     assert_eq!(filled(&cells, 2, false).1, 1);
     assert_eq!(filled(&cells, 4, false).1, 3 * 8 + 1);
     assert_eq!(filled(&cells, 3, true).1, 3 * 6 + 1);
@@ -113,10 +122,13 @@ fn a_table_is_filled_once_and_resumed() {
 fn marks_in_names_are_not_the_page_s() {
     let cell = KernelCell {
         scenario: "x".to_owned(),
+        asked: "x".to_owned(),
         scenario_digest: String::new(),
         kernel: "6.1".to_owned(),
         kernel_digest: String::new(),
         program_digest: String::new(),
+        made: CellOrigin::default(),
+        matters: 0.03,
         expected: Vec::new(),
         seeds: vec![SeedGuests {
             seed: 1,
@@ -129,6 +141,6 @@ fn marks_in_names_are_not_the_page_s() {
         ScenarioRow { scenario: "x".to_owned(), title: "t".to_owned(), cells: vec![CellState::Known(Box::new(cell))] };
     let table = KernelTable { kernels: vec![column("6.1")], rows: vec![row] };
     let page = table.markdown();
-    assert!(page.contains("a&#124;b &lt;script> c"), "{page}");
+    assert!(page.contains("a&#124;b &lt;script>\\nc |"), "{page}");
     assert!(!page.contains("<script"), "{page}");
 }

@@ -2,6 +2,8 @@
 
 use unstarve_diagnose::proofs::write;
 
+use unstarve_diagnose::report::Report;
+
 use super::*;
 use crate::model::{self, Model};
 

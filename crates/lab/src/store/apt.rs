@@ -105,11 +105,11 @@ impl Apt {
         let apt = Apt { directory: cache.apt(name) };
         apt.lay_out(archive, suites, installed).map_err(StoreError::file(&apt.directory))?;
         let updated = run(apt.command("apt-get")?.args(["-qq", "update"]));
-        let has_lists = has_lists(&apt.directory.join("state/lists"));
-        if !(suites.some_may_lack && has_lists) {
-            updated?;
+        match updated {
+            Err(error) if !(suites.some_may_lack && only_suites_lack(&error.to_string())) => return Err(error),
+            _ => {}
         }
-        if !has_lists {
+        if !has_lists(&apt.directory.join("state/lists")) {
             let (suites, archive) = (suites.main.join(", "), &archive.uri);
             return Err(StoreError::Other(format!(
                 "no package list of {suites} came from {archive}: is the network there? Try `apt-get update` by hand"
@@ -198,6 +198,12 @@ impl Apt {
         }
         Ok(command)
     }
+}
+
+/// Whether apt failed only because the archive lacks a suite.
+fn only_suites_lack(message: &str) -> bool {
+    let errors: Vec<&str> = message.split("E: ").skip(1).collect();
+    !errors.is_empty() && errors.iter().all(|error| error.contains("does not have a Release file"))
 }
 
 /// Whether any package list exists, of this fetch or an earlier one.
@@ -306,6 +312,17 @@ fn failed(command: &Command, output: &Output) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_suite_that_is_not_there_is_told_from_an_archive_that_does_not_answer() {
+        let lacks = "E: The repository 'http://a bullseye-backports Release' does not have a Release file.";
+        assert!(only_suites_lack(&format!("`apt-get update` failed: {lacks}; {lacks}")));
+        for other in
+            ["E: Could not resolve 'a'", &format!("{lacks}; E: The repository is not signed."), "exit status: 100"]
+        {
+            assert!(!only_suites_lack(other), "{other}");
+        }
+    }
 
     #[test]
     fn lists_are_told_from_what_else_lies_there() {

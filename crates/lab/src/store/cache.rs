@@ -156,7 +156,7 @@ impl Drop for PartialEntry {
 }
 
 /// Root creates and removes directory trees here: nobody else may replace them by links meanwhile.
-pub(super) fn check_way(parent: &Path) -> io::Result<()> {
+pub(crate) fn check_way(parent: &Path) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         Directory::check_way(parent).map_err(io::Error::other)?;
     }

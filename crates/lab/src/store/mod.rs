@@ -21,8 +21,9 @@ pub use cache::Cache;
 pub use kernel::{Kernel, KernelInfo, list, remove};
 pub use qemu::{OwnQemu, add_qemu};
 pub use runs::{KeptRun, RUNS_LIMIT, Removed, clean_runs, kept_runs};
+pub use version::dpkg_order;
 
-pub(crate) use cache::{PartialEntry, digest, digest_of_file};
+pub(crate) use cache::{PartialEntry, check_way, digest, digest_of_file};
 
 /// Errors of the store.
 #[derive(Debug, thiserror::Error)]

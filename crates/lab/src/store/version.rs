@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 ///
 /// Source: deb-version(7), "Sorting algorithm". Implemented here because a library would bring more code; tested
 /// against dpkg.
-pub(crate) fn dpkg_order(a: &str, b: &str) -> Ordering {
+pub fn dpkg_order(a: &str, b: &str) -> Ordering {
     let (a, b) = (Parts::of(a), Parts::of(b));
     part_order(a.epoch, b.epoch)
         .then_with(|| part_order(a.upstream, b.upstream))

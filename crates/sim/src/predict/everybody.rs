@@ -141,7 +141,7 @@ fn middle(mut felt: Vec<ActorFelt>) -> ActorFelt {
 }
 
 /// Who is starved in most changed replays: who is so neither in the recording nor in an unchanged replay, and those who are, if
-/// they wait far longer. The subject is not among them: what becomes of it is predicted.
+/// they wait far longer. What becomes of a subject that is starved already is predicted, and not said again.
 pub(super) fn newly_starved(
     extracted: &Extracted,
     subject: &Subject,
@@ -160,7 +160,7 @@ pub(super) fn newly_starved(
     let most = after.len() / 2;
     let mut starved = Vec::new();
     for (victim, count) in counts {
-        let (was, is) = waits.get(victim.as_str()).copied().unwrap_or_default();
+        let [was, is] = waits.get(victim.as_str()).copied().unwrap_or_default();
         let was_starved = known.contains(&victim);
         let is_subject = victim == subject.name;
         if count <= most || was_starved && is_subject || !waits_longer(was_starved, was, is) {
@@ -172,29 +172,86 @@ pub(super) fn newly_starved(
     starved
 }
 
-/// Whether somebody waits so much longer, in shares of the time, that a change starves it: it was starved before, or was not.
-pub fn waits_longer(was_starved: bool, was: f64, is: f64) -> bool {
-    /// Who was starved is worse off only at twice the wait.
-    const FAR_FACTOR: f64 = 2.0;
-    if was_starved { is > FAR_FACTOR * was && is - was > FELT_SHARE } else { is > FELT_FACTOR * was }
+/// How threads of one name wait, as parts of the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SharesOfWaiting {
+    /// All waits together, for each thread.
+    pub waited: f64,
+    /// The longest one.
+    pub longest: f64,
 }
 
-/// How long threads of each name wait, as shares of the time: the most of the recording and unchanged replays, and in changed ones.
+impl SharesOfWaiting {
+    /// Of what threads felt, in so much time.
+    pub fn of(felt: &[ActorFelt], length: Nanos) -> SharesOfWaiting {
+        let waited: Nanos = felt.iter().map(|felt| felt.waited).sum();
+        let longest = felt.iter().map(|felt| felt.longest).max().unwrap_or_default();
+        let waited = waited.share_of(length) / felt.len().max(1) as f64;
+        SharesOfWaiting { waited, longest: longest.share_of(length) }
+    }
+
+    fn max(self, other: SharesOfWaiting) -> SharesOfWaiting {
+        SharesOfWaiting { waited: self.waited.max(other.waited), longest: self.longest.max(other.longest) }
+    }
+}
+
+/// Whether somebody waits so much longer that a change starves it: it was starved before, or was not.
+pub fn waits_longer(was_starved: bool, was: SharesOfWaiting, is: SharesOfWaiting) -> bool {
+    /// Who was starved is worse off only at twice the wait, or where half of the rest is left.
+    const FAR_FACTOR: f64 = 2.0;
+    if !was_starved {
+        return is.waited > FELT_FACTOR * was.waited;
+    }
+    let far = |was: f64, is: f64| is - was > FELT_SHARE && is > FAR_FACTOR * was;
+    let left = |share: f64| (1.0 - share).max(0.0);
+    let takes_the_rest = is.waited - was.waited > FELT_SHARE && FAR_FACTOR * left(is.waited) < left(was.waited);
+    far(was.waited, is.waited) || far(was.longest, is.longest) || takes_the_rest
+}
+
+/// How threads of each name wait: the most of the recording and unchanged replays, and in changed ones.
 fn waits_by_name<'a>(
     extracted: &'a Extracted,
     before: &[Replayed],
     after: &[Replayed],
-) -> BTreeMap<&'a str, (f64, f64)> {
-    let mut sums: BTreeMap<&str, [Nanos; 3]> = BTreeMap::new();
+) -> BTreeMap<&'a str, [SharesOfWaiting; 2]> {
+    let mut felt: BTreeMap<&str, [Vec<ActorFelt>; 3]> = BTreeMap::new();
     for (id, actor) in extracted.program.actors() {
-        let waited =
-            |replays: &[Replayed]| middle(replays.iter().map(|one| one.felt.actors[id.index()]).collect()).waited;
-        let recorded = extracted.recorded.actors.get(id.index()).map_or(Nanos::ZERO, |felt| felt.waited);
-        let sum = sums.entry(&actor.comm).or_default();
-        for (sum, more) in sum.iter_mut().zip([recorded, waited(before), waited(after)]) {
-            *sum += more;
+        let replayed = |replays: &[Replayed]| middle(replays.iter().map(|one| one.felt.actors[id.index()]).collect());
+        let recorded = extracted.recorded.actors.get(id.index()).copied().unwrap_or_default();
+        let of = felt.entry(&actor.comm).or_default();
+        for (of, one) in of.iter_mut().zip([recorded, replayed(before), replayed(after)]) {
+            of.push(one);
         }
     }
-    let share = |waited: Nanos| waited.share_of(extracted.program.length);
-    sums.into_iter().map(|(name, [recorded, was, is])| (name, (share(recorded.max(was)), share(is)))).collect()
+    let shares = |felt: [Vec<ActorFelt>; 3]| {
+        let [recorded, was, is] = felt.map(|felt| SharesOfWaiting::of(&felt, extracted.program.length));
+        [recorded.max(was), is]
+    };
+    felt.into_iter().map(|(name, felt)| (name, shares(felt))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Who was starved, or was not; how it waited and waits: all waits, the longest one.
+    #[test]
+    fn whom_a_change_starves() {
+        let of = |(waited, longest)| SharesOfWaiting { waited, longest };
+        for (was_starved, was, is, starves) in [
+            (false, (0.10, 0.01), (0.13, 0.01), true),
+            (false, (0.10, 0.01), (0.12, 0.09), false),
+            (true, (0.10, 0.01), (0.19, 0.01), false),
+            (true, (0.10, 0.01), (0.21, 0.01), true),
+            // As many waits, one of them far longer.
+            (true, (0.10, 0.01), (0.10, 0.08), true),
+            // Twice of next to nothing is not felt.
+            (true, (0.001, 0.001), (0.009, 0.009), false),
+            // Who waited for most of the time cannot wait twice as long: it loses what it ran.
+            (true, (0.73, 0.06), (0.98, 0.06), true),
+            (true, (0.73, 0.06), (0.80, 0.06), false),
+        ] {
+            assert_eq!(waits_longer(was_starved, of(was), of(is)), starves, "{was_starved} {was:?} {is:?}");
+        }
+    }
 }

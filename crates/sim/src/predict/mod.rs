@@ -18,7 +18,7 @@ use unstarve_change::Change;
 use unstarve_diagnose::report::{Finding, Report};
 use unstarve_model::{Nanos, Tid};
 
-pub use everybody::{Affected, Starved, waits_longer};
+pub use everybody::{Affected, SharesOfWaiting, Starved, waits_longer};
 pub use metric::{Metric, MetricAnswer};
 pub use model::{Model, ModelError};
 pub use refusal::Refusal;
