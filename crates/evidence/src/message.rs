@@ -764,9 +764,11 @@ fn task(found: &Captures<'_>) -> Option<Message> {
     Some(Message::Task { thread: thread(found)?, state, running: found.name("running").is_some() })
 }
 
-/// TASK_RUNNING. Others sleep until a timer, which comes late.
+/// TASK_RUNNING, or TASK_WAKING (0x100 before 4.14): it was woken, and its CPU has not taken it. Others sleep until a timer, which
+/// comes late.
 fn is_runnable(found: &Captures<'_>) -> Option<bool> {
-    Some(found.name("state")?.as_str().bytes().all(|digit| digit == b'0'))
+    let state = u32::from_str_radix(found.name("state")?.as_str(), 16).ok()?;
+    Some(matches!(state, 0 | 0x100 | 0x200))
 }
 
 /// Old kernels print CPUs and length on the first line: `{ 1}  (t=5250 jiffies g=…`.
@@ -840,6 +842,7 @@ mod tests {
             "rcu: \t(detected by 0, t=5252 jiffies, g=5, q=7 ncpus=4)",
             "rcu: rcu_preempt kthread starved for 5252 jiffies! g5 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x0 ->cpu=1",
             "rcu_sched kthread starved for 21003 jiffies! g5 c4 f0x0 RCU_GP_WAIT_FQS(3) ->state=0x402 ->cpu=1",
+            "rcu: rcu_preempt kthread starved for 21002 jiffies! g12009 f0x2 RCU_GP_WAIT_FQS(5) ->state=0x200 ->cpu=4",
             "rcu: rcu_preempt kthread timer wakeup didn't happen for 5250 jiffies! g5 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x402",
             "NMI backtrace for cpu 3 skipped: idling at mwait_idle+0x80/0x90",
             "NMI backtrace for cpu 1",
