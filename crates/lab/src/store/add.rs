@@ -22,7 +22,7 @@ pub enum Wanted {
     },
     /// A point release that the archive serves in some suite.
     Release {
-        /// Its name in the store: `6.12.43`, `7.0.4-rt`.
+        /// Its name in the store: `6.12.43`, `7.2.12-rt`.
         name: String,
     },
     /// The user's own kernel.
@@ -64,7 +64,7 @@ impl Wanted {
     }
 }
 
-/// Whether it names a point release: `6.12.43`, `7.0.4-rt`.
+/// Whether it names a point release: `6.12.43`, `7.2.12-rt`.
 pub fn is_point_release(name: &str) -> bool {
     let version = name.strip_suffix(RT).unwrap_or(name);
     let parts: Vec<&str> = version.split('.').collect();
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_point_release_is_told_from_a_file() {
-        for name in ["6.12.43", "7.0.4-rt", "5.10.218"] {
+        for name in ["6.12.43", "7.2.12-rt", "5.10.218"] {
             assert_eq!(Wanted::named(name, None, None), Wanted::Release { name: name.to_owned() });
         }
         for file in ["6.12.43-1", "./6.12.43", "6.12.", "6.12.x", "6.6", "6.12.43-rt-rt"] {
