@@ -120,9 +120,9 @@ fn logcat(line: &str) -> Option<Message> {
 
 /// The kernel's facility is 0, which no program can ask for (syslog(3)).
 fn rfc_5424(line: &str) -> Option<Message> {
-    const LEVELS: u32 = 8;
+    const SYSLOG_LEVELS: u32 = 8;
     let found = RFC_5424.captures(line)?;
-    let is_of_kernel = found["priority"].parse::<u32>().is_ok_and(|priority| priority < LEVELS);
+    let is_of_kernel = found["priority"].parse::<u32>().is_ok_and(|priority| priority < SYSLOG_LEVELS);
     Some(Message {
         wall: wall(&found["date"]),
         host: Some(found["host"].to_owned()).filter(|host| host != "-"),

@@ -187,7 +187,7 @@ fn a_vendor_s_word_before_a_message() {
 
 /// What two CPUs print at once: CPU 3 is held, and CPU 5 waits for it.
 const OF_TWO: [[&str; 4]; 2] = [
-    LOCKUP,
+    LOCKUP_OF_CPU_3,
     [
         "watchdog: BUG: soft lockup - CPU#5 stuck for 43s! [waiter:901]",
         "CPU: 5 PID: 901 Comm: waiter Not tainted 6.12.5-amd64 #1",
@@ -195,7 +195,7 @@ const OF_TWO: [[&str; 4]; 2] = [
         " on_each_cpu_cond_mask+0x1/0x2",
     ],
 ];
-const LOCKUP: [&str; 4] = [LINES[0].1, LINES[1].1, LINES[2].1, LINES[3].1];
+const LOCKUP_OF_CPU_3: [&str; 4] = [LINES[0].1, LINES[1].1, LINES[2].1, LINES[3].1];
 
 /// What explain says of lines without columns but the kernel's.
 fn of_kernel(lines: &[&str]) -> Vec<String> {

@@ -80,7 +80,7 @@ pub struct GuestAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Found {
-    /// The victim that the scenario expects, by its culprit, whoever else.
+    /// The expected victim, by the expected culprit. Others may be starved, too.
     Expected,
     /// Others alone, or by others.
     Other,
@@ -211,7 +211,7 @@ pub struct AskedScenario {
 }
 
 impl AskedScenario {
-    /// Whether it says whom its fault starves, or that it must not starve anybody.
+    /// Whether it states which victim its fault starves, or that it starves nobody.
     pub fn is_judged(&self) -> bool {
         let expect = &self.scenario.expect;
         expect.top().is_some() || !expect.all.is_empty()
@@ -233,10 +233,7 @@ pub struct KernelColumn {
 
 impl From<KernelInfo> for KernelColumn {
     fn from(info: KernelInfo) -> KernelColumn {
-        let package = match &info.version {
-            Some(version) => format!("{} {version}", info.source),
-            None => info.source,
-        };
+        let package = info.package();
         KernelColumn { name: info.name, release: info.release, package, digest: info.digest }
     }
 }

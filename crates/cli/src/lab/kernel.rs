@@ -146,8 +146,7 @@ fn print_progress(what: &str) {
 }
 
 fn row(info: &KernelInfo) -> String {
-    let from = info.version.as_ref().map_or(info.source.clone(), |version| format!("{} {version}", info.source));
-    format!("{:<8} {:<34} {from}", info.name, info.release)
+    format!("{:<8} {:<34} {}", info.name, info.release, info.package())
 }
 
 #[cfg(test)]

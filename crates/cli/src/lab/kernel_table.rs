@@ -1,4 +1,4 @@
-//! `unstarve lab table`: which kernels starve whom.
+//! `unstarve lab table`: which threads each kernel starves.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use super::experiment::{Experiment, explain, print_progress};
 use super::prove::origin;
 use crate::target::Target;
 
-/// Run scenarios on kernels, with and without their fault: which kernel starves whom, and by how much
+/// Run scenarios on several kernels, with and without their fault, and show which kernels starve threads
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -110,12 +110,7 @@ fn all(args: &ProveArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn made(kernel: &str, commit: Option<&str>) -> anyhow::Result<CellOrigin> {
-    let info = Kernel::open(&Cache::of_user()?, kernel)?.info;
-    let package = match &info.version {
-        Some(version) => format!("{} {version}", info.source),
-        None => info.source,
-    };
-    origin(package, commit)
+    origin(Kernel::open(&Cache::of_user()?, kernel)?.info.package(), commit)
 }
 
 /// What a cell is made with: this kernel's package, this program, today.

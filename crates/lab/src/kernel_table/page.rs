@@ -65,12 +65,12 @@ fn alike(row: &ScenarioRow) -> Vec<(usize, usize)> {
 }
 
 /// The columns of [`KernelTable::lines`].
-const COLUMNS: &str = "scenario\tkernel\trelease\tpackage\tverdict\texpected\tfinding\tlongest_ns\tmetric\thealthy\tfaulty\trelative\tlow\thigh\tmetric_verdict\tseeds\ttraces\ttwin_traces\tkernel_sha256\tprogram_sha256\tcommand";
+const LINE_COLUMNS: &str = "scenario\tkernel\trelease\tpackage\tverdict\texpected\tfinding\tlongest_ns\tmetric\thealthy\tfaulty\trelative\tlow\thigh\tmetric_verdict\tseeds\ttraces\ttwin_traces\tkernel_sha256\tprogram_sha256\tcommand";
 
 impl KernelTable {
     /// A tab-separated line for each cell that is known, below their names.
     pub fn lines(&self) -> String {
-        let mut out = format!("{COLUMNS}\n");
+        let mut out = format!("{LINE_COLUMNS}\n");
         for row in &self.rows {
             for (kernel, cell) in self.kernels.iter().zip(&row.cells) {
                 let Some(cell) = cell.known() else { continue };
@@ -158,13 +158,13 @@ impl KernelTable {
 
     /// How long somebody waited on each kernel, as bars on one logarithmic scale; a thin line where nobody is starved.
     fn picture(&self, row: &ScenarioRow) -> String {
-        const BAR: usize = 16;
-        const HEIGHT: f64 = 60.0;
+        const BAR_WIDTH: usize = 16;
+        const PICTURE_HEIGHT: f64 = 60.0;
         // From 100 us to 10 s.
-        let height = |ns: u64| ((ns.max(1) as f64).log10() - 5.0).clamp(0.0, 5.0) / 5.0 * HEIGHT;
-        let width = BAR * self.kernels.len();
+        let height = |ns: u64| ((ns.max(1) as f64).log10() - 5.0).clamp(0.0, 5.0) / 5.0 * PICTURE_HEIGHT;
+        let width = BAR_WIDTH * self.kernels.len();
         let mut out = format!(
-            "<svg role=\"img\" width=\"{width}\" height=\"{HEIGHT}\" viewBox=\"0 0 {width} {HEIGHT}\"><title>{}: the longest wait of \
+            "<svg role=\"img\" width=\"{width}\" height=\"{PICTURE_HEIGHT}\" viewBox=\"0 0 {width} {PICTURE_HEIGHT}\"><title>{}: the longest wait of \
              who is starved on each kernel, from 100 us to 10 s on a logarithmic scale</title>",
             escaped(&row.scenario)
         );
@@ -179,9 +179,9 @@ impl KernelTable {
             let _ = write!(
                 out,
                 "<rect x=\"{}\" y=\"{:.1}\" width=\"{}\" height=\"{height:.1}\" fill=\"{colour}\"><title>{}</title></rect>",
-                place * BAR,
-                HEIGHT - height,
-                BAR - 2,
+                place * BAR_WIDTH,
+                PICTURE_HEIGHT - height,
+                BAR_WIDTH - 2,
                 escaped(words.trim())
             );
         }
@@ -189,7 +189,7 @@ impl KernelTable {
     }
 }
 
-/// Also told by the words of each bar.
+/// The text of each bar says the same.
 fn colour(verdict: CellVerdict) -> &'static str {
     match verdict {
         CellVerdict::Starves | CellVerdict::StarvesWithoutFault => "#c0392b",

@@ -27,6 +27,16 @@ pub struct KernelInfo {
     pub digest: String,
 }
 
+impl KernelInfo {
+    /// The source package with the package's version, or the file.
+    pub fn package(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{} {version}", self.source),
+            None => self.source.clone(),
+        }
+    }
+}
+
 /// A kernel in the store.
 #[derive(Clone, Debug)]
 pub struct Kernel {
