@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use unstarve_change::quoted;
-use unstarve_diagnose::report::{Finding, FindingId, Report, Severity};
+use unstarve_diagnose::report::{Finding, FindingId, Report, Severity, WorstWait};
 use unstarve_files::Limit;
 use unstarve_model::Nanos;
 
@@ -18,7 +18,7 @@ use crate::compare::{Plan, interval, of_outcomes, percent};
 use crate::json_directory::JsonDirectory;
 use crate::metric::Better;
 use crate::run::{Outcome, Request, Runner};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Victim, fits};
 use crate::stats::Verdict;
 use crate::store::{KernelInfo, digest};
 use crate::truth::{Explain, expected, is_expected, one_line};
@@ -38,6 +38,15 @@ pub struct KernelCell {
     pub kernel_digest: String,
     /// SHA-256 of the program that was the guests' init and recorder.
     pub program_digest: String,
+    /// SHA-256 of all that the guests were given: init, tools, libraries, modules.
+    #[serde(default)]
+    pub image_digest: String,
+    /// The guests' init, where it was not this program: its file's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init: Option<String>,
+    /// QEMU's version.
+    #[serde(default)]
+    pub qemu: String,
     /// The versions that it was made with.
     pub made: CellOrigin,
     /// The smallest difference of a metric that matters.
@@ -72,7 +81,7 @@ pub struct GuestAnswer {
     pub lost: u64,
     /// The worst finding, victim and culprit in words.
     pub finding: Option<String>,
-    /// That victim's longest wait.
+    /// That victim's longest wait; where nobody is starved, the longest one that the expected victim is known to have had.
     pub longest: Option<Nanos>,
 }
 
@@ -181,7 +190,9 @@ impl KernelCell {
         let (seeds, matters) = (self.seeds.len(), self.matters * 100.0);
         let matters = if matters == 3.0 { String::new() } else { format!(" --matters {matters}") };
         let asked = quoted(&self.asked).unwrap_or_else(|| self.scenario.clone());
-        format!("unstarve lab table --scenario {asked} --kernel {} --seeds {seeds}{matters} --fresh", self.kernel)
+        let init = self.init.as_ref().and_then(|init| quoted(init)).map(|init| format!(" --init {init}"));
+        let init = init.unwrap_or_default();
+        format!("unstarve lab table --scenario {asked} --kernel {} --seeds {seeds}{matters}{init} --fresh", self.kernel)
     }
 
     /// What the fault does, in a few words: `fio.iops -42.1 % (-43.0 % to -41.2 %)`, and how long somebody waited.
@@ -307,6 +318,8 @@ pub struct Filling<'a> {
     pub plan: Plan,
     /// SHA-256 of the guests' init.
     pub program_digest: String,
+    /// Its file's name, where it is not this program.
+    pub init: Option<String>,
     /// The version of unstarve, and the day.
     pub made: CellOrigin,
     /// Explains a recording.
@@ -409,6 +422,9 @@ fn run_cell<R: Runner>(
         kernel: kernel.name.clone(),
         kernel_digest: kernel.digest.clone(),
         program_digest: filling.program_digest.clone(),
+        image_digest: pairs.first().map(|(outcome, _)| outcome.image_digest.clone()).unwrap_or_default(),
+        init: filling.init.clone(),
+        qemu: pairs.first().map(|(outcome, _)| outcome.qemu.clone()).unwrap_or_default(),
         made: CellOrigin { package: kernel.package.clone(), ..filling.made.clone() },
         matters: filling.plan.matters,
         expected: expected(&scenario.expect),
@@ -426,13 +442,21 @@ fn answer(scenario: &Scenario, outcome: &Outcome, report: &Report) -> GuestAnswe
         false if is_expected(&scenario.expect, &loud) => Found::Expected,
         false => Found::Other,
     };
+    let quiet = report.worst_waits.iter().find(|wait| is_of(&scenario.expect.victim, wait));
+    let longest = loud.first().map(|finding| finding.waits.max_ns);
     GuestAnswer {
         trace_digest: outcome.trace_digest.clone(),
         starved,
         lost: report.trace.lost,
         finding: loud.first().map(|finding| one_line(finding)),
-        longest: loud.first().map(|finding| Nanos(finding.waits.max_ns)),
+        longest: longest.or(quiet.map(|wait| wait.end_ns - wait.start_ns)).map(Nanos),
     }
+}
+
+/// Whether the expected victim waited: its name fits, or the name that threads of its kind have.
+fn is_of(victim: &Victim, wait: &WorstWait) -> bool {
+    let name = victim.0.get("comm").cloned().or_else(|| victim.0.get("kind").map(|kind| format!("{kind}/*")));
+    name.is_some_and(|pattern| fits(&pattern, &wait.comm))
 }
 
 fn digest_of(scenario: &Scenario) -> String {

@@ -49,6 +49,8 @@ impl<F: FnMut(&Request) -> Option<f64>> Runner for Model<F> {
             directory: PathBuf::from("nowhere"),
             tried: request.trial.as_ref().map(|changes| tried(changes)),
             trace_digest: format!("{iops}"),
+            image_digest: "5678".to_owned(),
+            qemu: "10.0.0".to_owned(),
             wall_seconds: 0.0,
             request: request.clone(),
         })

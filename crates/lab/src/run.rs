@@ -164,6 +164,12 @@ pub struct Outcome {
     pub tried: Option<Tried>,
     /// SHA-256 of `trace.dat` in hex: equal for equal requests.
     pub trace_digest: String,
+    /// SHA-256 of all that the guest was given: init, tools, libraries, modules.
+    #[serde(default)]
+    pub image_digest: String,
+    /// QEMU's version.
+    #[serde(default)]
+    pub qemu: String,
     /// Host seconds it took.
     pub wall_seconds: f64,
 }

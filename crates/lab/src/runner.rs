@@ -120,6 +120,8 @@ impl Runner for QemuRunner {
             tried: request.trial.as_ref().map(|_| read_json::<Tried>(part.path().join(trial::FILE))).transpose()?,
             directory: target.clone(),
             trace_digest: digest_of_file(&trace).map_err(RunError::file(trace))?,
+            image_digest: base.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            qemu: qemu.version().to_owned(),
             wall_seconds: began.elapsed().as_secs_f64(),
         };
         write_json(&part.path().join("metrics.json"), &outcome.metrics)?;

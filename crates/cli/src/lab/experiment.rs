@@ -48,7 +48,7 @@ pub(super) struct Guests {
 /// The program that becomes the guest's init.
 #[derive(Args, Debug)]
 pub(super) struct Init {
-    /// Use another unstarve as the guest's init and recorder. With the one that made earlier results, the cache has them:
+    /// Use another program, unstarve-guest or another unstarve, as the guest's init and recorder. With the one that made earlier results, the cache has them:
     /// they are explained again without a boot
     #[arg(long = "init", value_name = "PROGRAM")]
     program: Option<PathBuf>,
@@ -93,6 +93,11 @@ impl Guests {
     /// Whether every guest is booted.
     pub(super) fn fresh(&self) -> bool {
         self.fresh
+    }
+
+    /// The file's name of another init than this program.
+    pub(super) fn init_name(&self) -> Option<String> {
+        Some(self.init.program.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }
 
     pub(super) fn runner(&self) -> anyhow::Result<QemuRunner> {

@@ -76,6 +76,7 @@ pub(crate) fn run(args: TableArgs) -> anyhow::Result<ExitCode> {
     let mut filling = Filling {
         plan: args.experiment.plan(),
         program_digest,
+        init: args.experiment.guests.init_name(),
         made: origin(String::new(), None)?,
         explain: &mut explain,
         cells: &cells,

@@ -65,7 +65,7 @@ fn alike(row: &ScenarioRow) -> Vec<(usize, usize)> {
 }
 
 /// The columns of [`KernelTable::lines`].
-const LINE_COLUMNS: &str = "scenario\tkernel\trelease\tpackage\tverdict\texpected\tfinding\tlongest_ns\tmetric\thealthy\tfaulty\trelative\tlow\thigh\tmetric_verdict\tseeds\ttraces\ttwin_traces\tkernel_sha256\tprogram_sha256\tcommand";
+const LINE_COLUMNS: &str = "scenario\tkernel\trelease\tpackage\tverdict\texpected\tfinding\tlongest_ns\tmetric\thealthy\tfaulty\trelative\tlow\thigh\tmetric_verdict\tseeds\ttraces\ttwin_traces\tkernel_sha256\tprogram_sha256\timage_sha256\tqemu\tcommand";
 
 impl KernelTable {
     /// A tab-separated line for each cell that is known, below their names.
@@ -100,6 +100,8 @@ impl KernelTable {
                     digests(|seed| &seed.healthy),
                     cell.kernel_digest.clone(),
                     cell.program_digest.clone(),
+                    cell.image_digest.clone(),
+                    cell.qemu.clone(),
                     cell.command(),
                 ];
                 out += &words.map(|word| clean(&word.replace(['\t', '\n', '\r'], " ")).into_owned()).join("\t");
@@ -146,9 +148,11 @@ impl KernelTable {
                 let made = &cell.made;
                 let _ = writeln!(
                     out,
-                    "\n    {}\n\nunstarve {} (SHA-256 {program}…), {}.",
+                    "\n    {}\n\n{} of unstarve {} (SHA-256 {program}…), QEMU {}, {}.",
                     clean(&cell.command()),
+                    escaped(cell.init.as_deref().unwrap_or("the program")),
                     escaped(&made.unstarve),
+                    escaped(&cell.qemu),
                     escaped(&made.date)
                 );
             }
@@ -164,8 +168,8 @@ impl KernelTable {
         let height = |ns: u64| ((ns.max(1) as f64).log10() - 5.0).clamp(0.0, 5.0) / 5.0 * PICTURE_HEIGHT;
         let width = BAR_WIDTH * self.kernels.len();
         let mut out = format!(
-            "<svg role=\"img\" width=\"{width}\" height=\"{PICTURE_HEIGHT}\" viewBox=\"0 0 {width} {PICTURE_HEIGHT}\"><title>{}: the longest wait of \
-             who is starved on each kernel, from 100 us to 10 s on a logarithmic scale</title>",
+            "<svg role=\"img\" width=\"{width}\" height=\"{PICTURE_HEIGHT}\" viewBox=\"0 0 {width} {PICTURE_HEIGHT}\"><title>{}: the longest wait on \
+             each kernel, from 100 us to 10 s on a logarithmic scale</title>",
             escaped(&row.scenario)
         );
         for (place, (kernel, state)) in self.kernels.iter().zip(&row.cells).enumerate() {

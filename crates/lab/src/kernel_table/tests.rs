@@ -86,6 +86,7 @@ fn filled(cells: &KernelCells, seeds: u64, fresh: bool) -> (KernelTable, usize) 
     let mut filling = Filling {
         plan: Plan { seeds, ..Plan::default() },
         program_digest: "0123".to_owned(),
+        init: Some("unstarve-guest".to_owned()),
         made: CellOrigin { unstarve: "0.1.0".to_owned(), date: "2026-11-30".to_owned(), ..CellOrigin::default() },
         explain: &mut explain,
         cells,
@@ -127,6 +128,9 @@ fn marks_in_names_are_not_the_page_s() {
         kernel: "6.1".to_owned(),
         kernel_digest: String::new(),
         program_digest: String::new(),
+        image_digest: String::new(),
+        init: None,
+        qemu: String::new(),
         made: CellOrigin::default(),
         matters: 0.03,
         expected: Vec::new(),

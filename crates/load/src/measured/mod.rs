@@ -9,8 +9,10 @@ mod latency;
 mod net;
 mod pacing;
 mod pool;
+mod sharing;
 mod stream;
 mod switches;
+mod waiting;
 
 use std::io::{self, Write};
 
@@ -53,11 +55,31 @@ const LOAD_KINDS: &[(&str, Start, &str)] = &[
     ("burn", pacing::burn, "busy_ms=90 period_ms=1000 name=burn helper= : computes, then sleeps; in a helper thread"),
     ("daemon", pacing::daemon, "period_us=5000 work_us=0 name=portmap : wakes, computes, measures how late"),
     ("ping", net::ping, "port=7000 gap_us=500 : UDP round trips to an echo"),
-    ("echo", net::echo, "port=7000 : sends every UDP packet back"),
+    ("echo", net::echo, "port=7000 work_us=0 : computes, then sends every UDP packet back"),
     ("flood", net::flood, "port=7001 burst=64 gap_us=200 bytes=512 : UDP packets in bursts"),
     ("pool", pool::pool, "threads=128 work_us=150 rate=12000 gate=0 name=nfsd : wakes an idle thread for every call"),
     ("compile", compile::compile, "jobs=4 tickers=4 sleep_us=300 work_us=60 : computing cc1 beside short wakeups"),
     ("stream", stream::stream, "port=7100 bytes=64 : small packets from netperf to netserver over one connection"),
+    (
+        "lock",
+        sharing::lock,
+        "file=/run/lock hold_us=3000 gap_us=1000 name=keeper : computes with a lock, measures the wait for it",
+    ),
+    (
+        "batch",
+        sharing::batch,
+        "workers=4 work_us=3000 gap_us=3000 name=worker : wakes all at once, measures until the last is done",
+    ),
+    (
+        "yield",
+        waiting::yields,
+        "turn_us=2000 rest_us=0 name=yielder : yields in a loop, then computes; measures how long that took",
+    ),
+    (
+        "poll",
+        waiting::poll,
+        "descriptors=300000 gap_us=20000 name=sweeper : asks about all in one system call, measures it",
+    ),
 ];
 
 /// Runs the load given by `arguments` (kind, then `key=value`) to its end, and writes its lines to `out`.

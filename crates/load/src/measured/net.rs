@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::arguments::Arguments;
 use super::latency::Latencies;
-use super::pacing::sleep_until;
+use super::pacing::{compute_for, sleep_until};
 use super::{Doing, LoadError};
 use crate::metric::{self, Better};
 
@@ -65,9 +65,9 @@ fn round_trip(socket: &UdpSocket, packet: &mut [u8; 64], number: u64) -> std::io
     }
 }
 
-/// Sends every packet back to its sender.
+/// Sends every packet back to its sender, after `work_us` of computing.
 pub(super) fn echo(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
-    let port = arguments.port(7000)?;
+    let (port, work) = (arguments.port(7000)?, arguments.micros("work_us", 0)?);
     let (length, _) = arguments.done()?;
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).doing("bind a UDP socket")?;
     socket.set_read_timeout(Some(Duration::from_millis(100))).doing("limit the wait for packets")?;
@@ -78,6 +78,9 @@ pub(super) fn echo(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
         match socket.recv_from(&mut packet) {
             Ok((length, from)) => {
                 packets += 1;
+                if !work.is_zero() {
+                    compute_for(work);
+                }
                 // The sender may be gone, or its buffer full: packets may be lost.
                 let _ = socket.send_to(&packet[..length], from);
             }

@@ -15,7 +15,7 @@ use crate::metric::{self, Better};
 use crate::spin::until as compute_until;
 
 /// Computes for `work` of this thread's own CPU time, however long that takes.
-fn compute_for(work: Duration) {
+pub(super) fn compute_for(work: Duration) {
     let used = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))

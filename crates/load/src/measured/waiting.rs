@@ -1,0 +1,68 @@
+//! Loads that wait without sleeping: by yielding, and in one long system call.
+
+use std::io::{self, Write, pipe};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+use super::arguments::Arguments;
+use super::latency::Latencies;
+use super::pacing::{compute_for, in_thread, sleep_until};
+use super::{Doing, LoadError};
+
+/// Yields for `turn_us`, as a program that waits for a spinlock of its own does, then computes for as long, and measures how much
+/// longer that took; then sleeps for `rest_us`.
+pub(super) fn yields(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
+    let (turn, rest) = (arguments.micros("turn_us", 2_000)?, arguments.micros("rest_us", 0)?);
+    let name = arguments.text("name", "yielder");
+    let (length, seed) = arguments.done()?;
+    let turn = turn.max(Duration::from_micros(1));
+    let rounds = (length.as_micros() / turn.as_micros()) as usize + 1;
+    let waited = in_thread(&name, || {
+        let mut waited = Latencies::with_room(rounds);
+        let end = Instant::now() + length;
+        thread::sleep(Duration::from_micros(crate::seed::mix(seed) % 1_000));
+        while Instant::now() < end {
+            let until = Instant::now() + turn;
+            while Instant::now() < until {
+                thread::yield_now();
+            }
+            let began = Instant::now();
+            compute_for(turn);
+            waited.record(began.elapsed().saturating_sub(turn));
+            if !rest.is_zero() {
+                sleep_until(Instant::now() + rest);
+            }
+        }
+        waited
+    })?;
+    waited.write(out).doing("write")
+}
+
+/// Asks the kernel about `descriptors` open files at once, every `gap_us`, and measures how long a call takes: `do_poll()` of
+/// fs/select.c goes through them without a place where it may be preempted.
+pub(super) fn poll(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
+    let (count, gap) = (arguments.number("descriptors", 300_000, 1..=1_000_000)?, arguments.micros("gap_us", 20_000)?);
+    let name = arguments.text("name", "sweeper");
+    let (length, _) = arguments.done()?;
+    let (quiet, _writer) = pipe().doing("make a pipe")?;
+    let limit = Some(count + 64);
+    setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit })
+        .map_err(io::Error::from)
+        .doing("raise RLIMIT_NOFILE")?;
+    let took = in_thread(&name, || {
+        let mut all = vec![PollFd::new(&quiet, PollFlags::IN); count as usize];
+        let mut took = Latencies::with_room((length.as_micros() / gap.as_micros().max(1)) as usize + 1024);
+        let end = Instant::now() + length;
+        while Instant::now() < end {
+            let began = Instant::now();
+            rustix::event::poll(&mut all, Some(&Timespec::default())).map_err(io::Error::from).doing("poll")?;
+            took.record(began.elapsed());
+            sleep_until(Instant::now() + gap);
+        }
+        Ok::<Latencies, LoadError>(took)
+    })??;
+    took.write(out).doing("write")
+}
