@@ -63,23 +63,20 @@ const LOAD_KINDS: &[(&str, Start, &str)] = &[
     (
         "lock",
         sharing::lock,
-        "file=/run/lock hold_us=3000 gap_us=1000 name=keeper : computes with a lock, measures the wait for it",
+        "file=/run/lock hold_us=3000 gap_us=1000 name=keeper : computes with a lock; its wait for it",
     ),
     (
         "batch",
         sharing::batch,
-        "workers=4 work_us=3000 gap_us=3000 name=worker : wakes all at once, measures until the last is done",
+        "workers=4 work_us=3000 gap_us=3000 name=worker : wakes all at once; how long until all are done",
     ),
+    ("pair", sharing::pair, "work_us=20 name=pair : two threads that wake each other in turns"),
     (
         "yield",
         waiting::yields,
-        "turn_us=2000 rest_us=0 name=yielder : yields in a loop, then computes; measures how long that took",
+        "turn_us=2000 rest_us=0 name=yielder : yields in a loop; its longest time without the CPU",
     ),
-    (
-        "poll",
-        waiting::poll,
-        "descriptors=300000 gap_us=20000 name=sweeper : asks about all in one system call, measures it",
-    ),
+    ("poll", waiting::poll, "descriptors=300000 gap_us=20000 name=sweeper : asks about all in one system call"),
 ];
 
 /// Runs the load given by `arguments` (kind, then `key=value`) to its end, and writes its lines to `out`.

@@ -73,6 +73,30 @@ pub(super) fn batch(arguments: &mut Arguments, out: &mut dyn Write) -> Result<()
     took.write(out).doing("write")
 }
 
+/// Two threads that wake each other in turns, after `work_us` of computing each. Measures how long a turn of both takes.
+pub(super) fn pair(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
+    let (work, name) = (arguments.micros("work_us", 20)?, arguments.text("name", "pair"));
+    let (length, _) = arguments.done()?;
+    let mut turns = Latencies::with_room((length.as_micros() / work.as_micros().max(1)) as usize + 1024);
+    let (mut back, answers) = pipe().doing("make a pipe")?;
+    let (job, mut asks) = pipe().doing("make a pipe")?;
+    thread::scope(|scope| {
+        let start = thread::Builder::new().name(name.clone());
+        start.spawn_scoped(scope, move || work_for_each(job, answers, work)).doing("start a thread")?;
+        let end = Instant::now() + length;
+        while Instant::now() < end {
+            let began = Instant::now();
+            compute_for(work);
+            asks.write_all(&[1]).doing("wake the other")?;
+            back.read_exact(&mut [0]).doing("wait for the other")?;
+            turns.record(began.elapsed());
+        }
+        drop(asks);
+        Ok::<(), LoadError>(())
+    })?;
+    turns.write(out).doing("write")
+}
+
 fn work_for_each(mut job: PipeReader, mut tells_done: PipeWriter, work: Duration) {
     while job.read_exact(&mut [0]).is_ok() {
         compute_for(work);

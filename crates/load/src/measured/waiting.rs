@@ -9,36 +9,39 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::arguments::Arguments;
 use super::latency::Latencies;
-use super::pacing::{compute_for, in_thread, sleep_until};
+use super::pacing::{in_thread, sleep_until};
 use super::{Doing, LoadError};
 
-/// Yields for `turn_us`, as a program that waits for a spinlock of its own does, then computes for as long, and measures how much
-/// longer that took; then sleeps for `rest_us`.
+/// Yields in a loop, as a program that waits for a spinlock of its own does, and measures the longest time without the CPU in each
+/// `turn_us`; then sleeps for `rest_us`.
 pub(super) fn yields(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
     let (turn, rest) = (arguments.micros("turn_us", 2_000)?, arguments.micros("rest_us", 0)?);
     let name = arguments.text("name", "yielder");
     let (length, seed) = arguments.done()?;
     let turn = turn.max(Duration::from_micros(1));
     let rounds = (length.as_micros() / turn.as_micros()) as usize + 1;
-    let waited = in_thread(&name, || {
-        let mut waited = Latencies::with_room(rounds);
+    let away = in_thread(&name, || {
+        let mut away = Latencies::with_room(rounds);
         let end = Instant::now() + length;
         thread::sleep(Duration::from_micros(crate::seed::mix(seed) % 1_000));
-        while Instant::now() < end {
-            let until = Instant::now() + turn;
-            while Instant::now() < until {
+        let mut now = Instant::now();
+        while now < end {
+            let (until, mut longest) = (now + turn, Duration::ZERO);
+            while now < until {
                 thread::yield_now();
+                let back = Instant::now();
+                longest = longest.max(back - now);
+                now = back;
             }
-            let began = Instant::now();
-            compute_for(turn);
-            waited.record(began.elapsed().saturating_sub(turn));
+            away.record(longest);
             if !rest.is_zero() {
-                sleep_until(Instant::now() + rest);
+                sleep_until(now + rest);
+                now = Instant::now();
             }
         }
-        waited
+        away
     })?;
-    waited.write(out).doing("write")
+    away.write(out).doing("write")
 }
 
 /// Asks the kernel about `descriptors` open files at once, every `gap_us`, and measures how long a call takes: `do_poll()` of
