@@ -1,7 +1,7 @@
 //! Runs all rules on a host's snapshot.
 
 use serde::{Deserialize, Serialize};
-use unstarve_facts::{Missing, Snapshot, Version};
+use unstarve_facts::{LabComparison, Missing, Snapshot, Version};
 use unstarve_model::clean;
 
 use crate::case::AuditInput;
@@ -25,6 +25,9 @@ pub struct Audit {
     /// Whether that kernel is older than the running one: the preview is of a downgrade.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_downgrade: bool,
+    /// What guests with both kernels showed in the lab's scenarios, where such were run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lab: Option<LabComparison>,
     /// What the rules found, worst first.
     pub hits: Vec<Hit>,
     /// The ids of the rules that ran.
@@ -102,6 +105,7 @@ fn report(snapshot: &Snapshot, case: &AuditInput<'_>, mut hits: Vec<Hit>, upgrad
         upgrade_from: upgrade.and(Version::of(&snapshot.kernel)).map(|version| version.to_string()),
         upgrade_to: upgrade.map(|version| version.to_string()),
         is_downgrade: upgrade.zip(Version::of(&snapshot.kernel)).is_some_and(|(to, from)| is_older(to, from)),
+        lab: upgrade.zip(Version::of(&snapshot.kernel)).and_then(|(to, from)| LabComparison::of(from, to)),
         hits,
         rules: RULES.iter().map(|rule| rule.id.to_owned()).collect(),
         missing: snapshot.missing.iter().map(cleaned).collect(),

@@ -9,14 +9,14 @@ use anyhow::Context;
 use anyhow::Result;
 use unstarve_diagnose::proofs::Proof;
 use unstarve_facts::Snapshot;
+use unstarve_lab::kernel_table::KernelTable;
 #[cfg(feature = "columnar")]
 use unstarve_model::{WallTime, clean};
 #[cfg(feature = "columnar")]
-use unstarve_tables::{Cell, HOSTS, PROOFS, Partition, SETTINGS, Shelf, parquet_file, part_name};
+use unstarve_tables::{Cell, HOSTS, KERNEL_CELLS, PROOFS, Partition, SETTINGS, Shelf, parquet_file, part_name};
 
 #[cfg(feature = "columnar")]
 use crate::knobs::settings_of;
-#[cfg(feature = "columnar")]
 use crate::target::Target;
 
 #[cfg(not(feature = "columnar"))]
@@ -111,6 +111,59 @@ fn digest_of(settings: &[Setting]) -> String {
     format!("{digest:016x}")
 }
 
+/// Not in this build.
+#[cfg(not(feature = "columnar"))]
+pub fn write_kernel_cells(_: Target, _: &KernelTable) -> Result<()> {
+    anyhow::bail!(WITHOUT_PARQUET)
+}
+
+/// Writes the cells that are known as the table `kernel_cells`.
+#[cfg(feature = "columnar")]
+pub fn write_kernel_cells(target: Target, table: &KernelTable) -> Result<()> {
+    let bytes = parquet_file(&KERNEL_CELLS, |out| {
+        table.known().try_for_each(|known| {
+            let (cell, effect) = (known.cell, known.cell.effect.as_ref());
+            let (expected, finding, traces) = (known.expected(), known.finding(), known.traces());
+            let (twin_traces, command) = (known.twin_traces(), cell.command());
+            let interval = effect.and_then(|effect| effect.interval);
+            out.row(&[
+                Cell::Text(&cell.scenario),
+                Cell::Text(&known.row.title),
+                Cell::Text(&cell.kernel),
+                Cell::Text(&known.kernel.release),
+                Cell::Text(&known.kernel.package),
+                Cell::Text(cell.verdict().words()),
+                Cell::Text(&expected),
+                Cell::Text(&finding),
+                Cell::number(cell.longest().map(|longest| longest.0)),
+                Cell::Text(effect.map(|effect| effect.metric.as_str()).unwrap_or_default()),
+                Cell::real(effect.map(|effect| effect.healthy)),
+                Cell::real(effect.map(|effect| effect.faulty)),
+                Cell::real(effect.and_then(|effect| effect.relative)),
+                Cell::real(interval.map(|(low, _)| low)),
+                Cell::real(interval.map(|(_, high)| high)),
+                (cell.seeds.len() as u64).into(),
+                Cell::Text(&traces),
+                Cell::Text(&twin_traces),
+                Cell::Text(&cell.kernel_digest),
+                Cell::Text(&cell.program_digest),
+                Cell::Text(&cell.image_digest),
+                Cell::Text(&cell.qemu),
+                Cell::Text(&command),
+            ])
+        })
+    })?;
+    deliver(target, &bytes)
+}
+
+#[cfg(feature = "columnar")]
+fn deliver(target: Target, bytes: &[u8]) -> Result<()> {
+    let mut writer = target.writer()?;
+    std::io::Write::write_all(&mut writer, bytes).and_then(|()| std::io::Write::flush(&mut writer))?;
+    drop(writer);
+    target.deliver()
+}
+
 /// Writes what was proved as the table `proofs`.
 #[cfg(feature = "columnar")]
 pub fn write_proofs(file: &Path, proofs: &[&Proof]) -> Result<()> {
@@ -138,9 +191,5 @@ pub fn write_proofs(file: &Path, proofs: &[&Proof]) -> Result<()> {
             ])
         })
     })?;
-    let target = Target::open(file)?;
-    let mut writer = target.writer()?;
-    std::io::Write::write_all(&mut writer, &bytes).and_then(|()| std::io::Write::flush(&mut writer))?;
-    drop(writer);
-    target.deliver()
+    deliver(Target::open(file)?, &bytes)
 }

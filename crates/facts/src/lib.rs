@@ -10,6 +10,7 @@ mod allowed;
 mod bugs;
 mod facts;
 mod knob;
+mod lab_cells;
 mod modes;
 mod place;
 mod pollers;
@@ -29,6 +30,7 @@ pub use knob::{
     changes_between_kernels, changes_between_snapshots, drifts, explain, explainable, feature_at, is_feature,
     undecided_between_kernels,
 };
+pub use lab_cells::{LAB_CELLS, LabChange, LabComparison};
 pub use modes::{Distribution, PreemptMode};
 pub use place::{Place, unit_of};
 pub use pollers::{POLLERS, Poller};

@@ -3,6 +3,8 @@
 
 mod page;
 
+pub use page::CellRow;
+
 use std::io;
 use std::path::Path;
 

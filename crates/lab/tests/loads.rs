@@ -95,3 +95,49 @@ fn wrong_arguments_are_named() {
     threads=0: expected 1 to 4096
     ");
 }
+
+/// Two loads share a file's lock: one has it while the other waits.
+#[test]
+fn who_wants_a_lock_waits_for_who_has_it() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().display().to_string();
+    let line = |name: &str, hold: u32| format!("lock file={path} hold_us={hold} gap_us=500 name={name} seconds=0.3");
+    let (keeper, asker) = (line("keeper", 10_000), line("asker", 100));
+    let metrics = std::thread::scope(|scope| {
+        let keeper = scope.spawn(|| measured(&keeper));
+        let asker = measured(&asker);
+        keeper.join().expect("it ended");
+        asker
+    });
+    assert!(value(&metrics, "x.max") >= 5_000_000.0, "a hold of 10 ms: {metrics:?}");
+}
+
+#[test]
+fn a_batch_takes_at_least_the_work_of_one() {
+    let metrics = measured("batch workers=3 work_us=2000 gap_us=1000 seconds=0.2");
+    assert!(value(&metrics, "x.n") > 3.0 && value(&metrics, "x.p50") >= 2_000_000.0, "{metrics:?}");
+}
+
+#[test]
+fn a_pair_takes_turns() {
+    let metrics = measured("pair work_us=100 seconds=0.2");
+    assert!(value(&metrics, "x.n") > 20.0 && value(&metrics, "x.p50") >= 200_000.0, "{metrics:?}");
+}
+
+#[test]
+fn who_yields_measures_how_long_it_was_away() {
+    let metrics = measured("yield turn_us=5000 rest_us=1000 seconds=0.1");
+    assert!(value(&metrics, "x.n") > 3.0 && value(&metrics, "x.max") > 0.0, "{metrics:?}");
+}
+
+#[test]
+fn one_call_asks_about_all_descriptors() {
+    let few = value(&measured("poll descriptors=10 gap_us=1000 seconds=0.1"), "x.p50");
+    let many = value(&measured("poll descriptors=1000 gap_us=1000 seconds=0.1"), "x.p50");
+    assert!(many > 2.0 * few, "{few} ns for 10, {many} ns for 1,000");
+}
+
+#[test]
+fn naps_are_counted() {
+    assert!(value(&measured("nap sleep_us=500 seconds=0.1"), "x.naps") > 100.0);
+}

@@ -6,6 +6,7 @@ use unstarve_sim::predict::{ChangeReport, Metric, Predictions};
 
 use crate::Look;
 use crate::ink::{CULPRIT, FAINT, Ink, PLAIN, STRONG};
+use crate::lab::lab_comparison;
 
 /// How many others are named for each change.
 const OTHERS: usize = 1;
@@ -26,6 +27,9 @@ pub fn predictions_page(predictions: &Predictions, look: Look) -> String {
         for change in &subject.changes {
             of_change(&mut ink, change);
         }
+    }
+    if let Some(lab) = &predictions.lab {
+        lab_comparison(&mut ink, lab);
     }
     let all = || predictions.subjects.iter().flat_map(|subject| &subject.changes);
     // Only remedies have a number that `fix` takes.

@@ -12,6 +12,7 @@ use unstarve_lab::store::{self, Cache, Kernel};
 
 use super::experiment::{Experiment, explain, print_progress};
 use super::prove::origin;
+use crate::tables;
 use crate::target::Target;
 
 /// Run scenarios on several kernels, with and without their fault, and show which kernels starve threads
@@ -46,6 +47,9 @@ pub(crate) struct TableArgs {
     /// Write a tab-separated line for each cell: verdict, effect, SHA-256 of the recordings, command
     #[arg(long, value_name = "FILE")]
     lines: Option<PathBuf>,
+    /// Write the same as a Parquet file, the table kernel_cells of docs/tables.md
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
     #[command(flatten)]
     experiment: Experiment,
 }
@@ -64,9 +68,8 @@ pub(crate) fn run(args: TableArgs) -> anyhow::Result<ExitCode> {
             anyhow::bail!("{name} does not say whom its fault starves: it has no `finding` in [expect]");
         }
     }
-    let pages = [&args.markdown, &args.lines].map(|path| path.as_deref().map(Target::open).transpose());
-    let [markdown, lines] = pages;
-    let (markdown, lines) = (markdown?, lines?);
+    let opened = |path: &Option<PathBuf>| path.as_deref().map(Target::open).transpose();
+    let (markdown, lines, parquet) = (opened(&args.markdown)?, opened(&args.lines)?, opened(&args.parquet)?);
     let mut runner = args.experiment.guests.runner()?;
     let program_digest = runner.program_digest().context("this program's own file")?;
     let mut tell = print_progress;
@@ -89,6 +92,9 @@ pub(crate) fn run(args: TableArgs) -> anyhow::Result<ExitCode> {
         let Some(target) = target else { continue };
         target.text(&text(&table))?;
         target.deliver()?;
+    }
+    if let Some(target) = parquet {
+        tables::write_kernel_cells(target, &table)?;
     }
     args.experiment.guests.show(&table)?;
     let is_whole = |state: &CellState| matches!(state, CellState::Known(_) | CellState::NotHere);

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use unstarve_model::{Nanos, clean, counted};
 
-use super::{CellState, CellVerdict, KernelCell, KernelTable, ScenarioRow};
+use super::{CellState, CellVerdict, GuestAnswer, KernelCell, KernelColumn, KernelTable, ScenarioRow, SeedGuests};
 use crate::compare::percent;
 
 /// A line for each run of kernels of which a scenario says the same.
@@ -64,49 +64,90 @@ fn alike(row: &ScenarioRow) -> Vec<(usize, usize)> {
     runs
 }
 
+/// A cell as one row: for tables of other programs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellRow<'t> {
+    /// The scenario's row.
+    pub row: &'t ScenarioRow,
+    /// The kernel's column.
+    pub kernel: &'t KernelColumn,
+    /// The cell.
+    pub cell: &'t KernelCell,
+}
+
+impl CellRow<'_> {
+    /// What the scenario expects, separated by blanks.
+    pub fn expected(&self) -> String {
+        self.cell.expected.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The first finding with the fault; empty: none.
+    pub fn finding(&self) -> String {
+        self.cell.seeds.iter().find_map(|seed| seed.faulty.finding.clone()).unwrap_or_default()
+    }
+
+    /// SHA-256 of each seed's recording with the fault, separated by blanks.
+    pub fn traces(&self) -> String {
+        self.digests(|seed| &seed.faulty)
+    }
+
+    /// The same without the fault.
+    pub fn twin_traces(&self) -> String {
+        self.digests(|seed| &seed.healthy)
+    }
+
+    fn digests(&self, of: fn(&SeedGuests) -> &GuestAnswer) -> String {
+        self.cell.seeds.iter().map(|seed| of(seed).trace_digest.clone()).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// The columns of [`KernelTable::lines`].
-const LINE_COLUMNS: &str = "scenario\tkernel\trelease\tpackage\tverdict\texpected\tfinding\tlongest_ns\tmetric\thealthy\tfaulty\trelative\tlow\thigh\tmetric_verdict\tseeds\ttraces\ttwin_traces\tkernel_sha256\tprogram_sha256\timage_sha256\tqemu\tcommand";
+const LINE_COLUMNS: &str = "scenario\ttitle\tkernel\trelease\tpackage\tverdict\texpected\tfinding\tlongest_ns\tmetric\thealthy\tfaulty\trelative\tlow\thigh\tmetric_verdict\tseeds\ttraces\ttwin_traces\tkernel_sha256\tprogram_sha256\timage_sha256\tqemu\tcommand";
 
 impl KernelTable {
+    /// The cells that are known.
+    pub fn known(&self) -> impl Iterator<Item = CellRow<'_>> {
+        self.rows.iter().flat_map(|row| {
+            let cells = self.kernels.iter().zip(&row.cells);
+            cells.filter_map(move |(kernel, cell)| Some(CellRow { row, kernel, cell: cell.known()? }))
+        })
+    }
+
     /// A tab-separated line for each cell that is known, below their names.
     pub fn lines(&self) -> String {
         let mut out = format!("{LINE_COLUMNS}\n");
-        for row in &self.rows {
-            for (kernel, cell) in self.kernels.iter().zip(&row.cells) {
-                let Some(cell) = cell.known() else { continue };
-                let effect = cell.effect.as_ref();
-                let number = |value: Option<f64>| value.map(|value| format!("{value}")).unwrap_or_default();
-                let digests = |of: fn(&super::SeedGuests) -> &super::GuestAnswer| {
-                    cell.seeds.iter().map(|seed| of(seed).trace_digest.clone()).collect::<Vec<_>>().join(" ")
-                };
-                let words = [
-                    cell.scenario.clone(),
-                    cell.kernel.clone(),
-                    kernel.release.clone(),
-                    kernel.package.clone(),
-                    cell.verdict().words().to_owned(),
-                    cell.expected.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
-                    cell.seeds.iter().find_map(|seed| seed.faulty.finding.clone()).unwrap_or_default(),
-                    cell.longest().map(|longest| longest.0.to_string()).unwrap_or_default(),
-                    effect.map(|effect| effect.metric.clone()).unwrap_or_default(),
-                    number(effect.map(|effect| effect.healthy)),
-                    number(effect.map(|effect| effect.faulty)),
-                    number(effect.and_then(|effect| effect.relative)),
-                    number(effect.and_then(|effect| effect.interval).map(|(low, _)| low)),
-                    number(effect.and_then(|effect| effect.interval).map(|(_, high)| high)),
-                    effect.map(|effect| effect.verdict.words().to_owned()).unwrap_or_default(),
-                    cell.seeds.len().to_string(),
-                    digests(|seed| &seed.faulty),
-                    digests(|seed| &seed.healthy),
-                    cell.kernel_digest.clone(),
-                    cell.program_digest.clone(),
-                    cell.image_digest.clone(),
-                    cell.qemu.clone(),
-                    cell.command(),
-                ];
-                out += &words.map(|word| clean(&word.replace(['\t', '\n', '\r'], " ")).into_owned()).join("\t");
-                out.push('\n');
-            }
+        for known in self.known() {
+            let CellRow { row, kernel, cell } = &known;
+            let effect = cell.effect.as_ref();
+            let number = |value: Option<f64>| value.map(|value| format!("{value}")).unwrap_or_default();
+            let words = [
+                cell.scenario.clone(),
+                row.title.clone(),
+                cell.kernel.clone(),
+                kernel.release.clone(),
+                kernel.package.clone(),
+                cell.verdict().words().to_owned(),
+                known.expected(),
+                known.finding(),
+                cell.longest().map(|longest| longest.0.to_string()).unwrap_or_default(),
+                effect.map(|effect| effect.metric.clone()).unwrap_or_default(),
+                number(effect.map(|effect| effect.healthy)),
+                number(effect.map(|effect| effect.faulty)),
+                number(effect.and_then(|effect| effect.relative)),
+                number(effect.and_then(|effect| effect.interval).map(|(low, _)| low)),
+                number(effect.and_then(|effect| effect.interval).map(|(_, high)| high)),
+                effect.map(|effect| effect.verdict.words().to_owned()).unwrap_or_default(),
+                cell.seeds.len().to_string(),
+                known.traces(),
+                known.twin_traces(),
+                cell.kernel_digest.clone(),
+                cell.program_digest.clone(),
+                cell.image_digest.clone(),
+                cell.qemu.clone(),
+                cell.command(),
+            ];
+            out += &words.map(|word| clean(&word.replace(['\t', '\n', '\r'], " ")).into_owned()).join("\t");
+            out.push('\n');
         }
         out
     }

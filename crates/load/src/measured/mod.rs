@@ -74,8 +74,9 @@ const LOAD_KINDS: &[(&str, Start, &str)] = &[
     (
         "yield",
         waiting::yields,
-        "turn_us=2000 rest_us=0 name=yielder : yields in a loop; its longest time without the CPU",
+        "turn_us=2000 rest_us=0 yields=1 name=yielder : yields in a loop; its longest time without the CPU",
     ),
+    ("nap", waiting::nap, "sleep_us=2 name=nap : sleeps again and again, and counts how often"),
     ("poll", waiting::poll, "descriptors=300000 gap_us=20000 name=sweeper : asks about all in one system call"),
 ];
 

@@ -11,12 +11,13 @@ use super::arguments::Arguments;
 use super::latency::Latencies;
 use super::pacing::{in_thread, sleep_until};
 use super::{Doing, LoadError};
+use crate::metric::{self, Better};
 
 /// Yields in a loop, as a program that waits for a spinlock of its own does, and measures the longest time without the CPU in each
-/// `turn_us`; then sleeps for `rest_us`.
+/// `turn_us`; then sleeps for `rest_us`. With `yields=0` it only spins.
 pub(super) fn yields(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
     let (turn, rest) = (arguments.micros("turn_us", 2_000)?, arguments.micros("rest_us", 0)?);
-    let name = arguments.text("name", "yielder");
+    let (yields, name) = (arguments.number("yields", 1, 0..=1)? == 1, arguments.text("name", "yielder"));
     let (length, seed) = arguments.done()?;
     let turn = turn.max(Duration::from_micros(1));
     let rounds = (length.as_micros() / turn.as_micros()) as usize + 1;
@@ -28,7 +29,9 @@ pub(super) fn yields(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(
         while now < end {
             let (until, mut longest) = (now + turn, Duration::ZERO);
             while now < until {
-                thread::yield_now();
+                if yields {
+                    thread::yield_now();
+                }
                 let back = Instant::now();
                 longest = longest.max(back - now);
                 now = back;
@@ -42,6 +45,23 @@ pub(super) fn yields(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(
         away
     })?;
     away.write(out).doing("write")
+}
+
+/// Sleeps for `sleep_us` again and again, and counts how often: each time its CPU has nothing left to run, and something again.
+pub(super) fn nap(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
+    let (sleep, name) = (arguments.micros("sleep_us", 2)?, arguments.text("name", "nap"));
+    let (length, _) = arguments.done()?;
+    let naps = in_thread(&name, || {
+        let end = Instant::now() + length;
+        let mut naps = 0u64;
+        while Instant::now() < end {
+            thread::sleep(sleep);
+            naps += 1;
+        }
+        naps
+    })?;
+    let rate = naps as f64 / length.as_secs_f64();
+    writeln!(out, "{}", metric::line("naps", format_args!("{rate:.1}"), "1/s", Better::Higher)).doing("write")
 }
 
 /// Asks the kernel about `descriptors` open files at once, every `gap_us`, and measures how long a call takes: `do_poll()` of

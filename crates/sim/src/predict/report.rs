@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_change::Change;
 use unstarve_diagnose::report::{Outlook, Predicted, PredictedMetric, PredictedOther};
+use unstarve_facts::LabComparison;
 
 use super::{Affected, Answer, MetricAnswer, Prediction, Refusal, Starved};
 use crate::extract::{Evidence, Extraction};
@@ -23,6 +24,9 @@ pub struct Predictions {
     pub replicas: u32,
     /// Whose waits are predicted, with each change.
     pub subjects: Vec<SubjectReport>,
+    /// What guests with the recorded and the other kernel showed in the lab's scenarios of these findings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lab: Option<LabComparison>,
     /// What was inferred of the recording.
     pub inferred: Vec<InferredReport>,
     /// What the recording does not show.

@@ -51,6 +51,37 @@ pub(crate) const PROOF_COLUMNS: &[Column] = &[
     column("note", Text, "", "what else is to be known"),
 ];
 
+pub(crate) const KERNEL_CELL_COLUMNS: &[Column] = &[
+    column("scenario", Text, "", "the lab's scenario (docs/lab-scenarios.md)"),
+    column("title", Text, "", "what it shows"),
+    column("kernel", Text, "", "the kernel's name in the lab: `6.12.118`, `6.12.118-rt`"),
+    column("release", Text, "", "the kernel's own release string"),
+    column("package", Text, "", "its package with the version"),
+    column("verdict", Text, "", "`starves`, `does not` or another of docs/lab.md"),
+    column("expected", Text, "", "the findings that the scenario expects where it starves, apart by blanks"),
+    column("finding", Text, "", "the first finding with the fault, in words"),
+    optional(
+        "longest_ns",
+        U64,
+        "ns",
+        "the longest wait of who is starved, else of the expected victim: the median over the seeds",
+    ),
+    column("metric", Text, "", "the scenario's main metric"),
+    optional("healthy", F64, "", "its mean without the fault"),
+    optional("faulty", F64, "", "its mean with it"),
+    optional("relative", F64, "", "what the fault changes, as a part of `healthy`"),
+    optional("low", F64, "", "the lower bound of its 95 % interval over the seeds"),
+    optional("high", F64, "", "the upper bound"),
+    column("seeds", U64, "", "pairs of guests"),
+    column("traces", Text, "", "SHA-256 of each recording with the fault, apart by blanks"),
+    column("twin_traces", Text, "", "the same without the fault"),
+    column("kernel_sha256", Text, "", "of the kernel's image"),
+    column("program_sha256", Text, "", "of the guests' init"),
+    column("image_sha256", Text, "", "of all that the guests were given: init, tools, libraries, modules"),
+    column("qemu", Text, "", "QEMU's version"),
+    column("command", Text, "", "the command that makes it again"),
+];
+
 pub(crate) const MANIFEST_COLUMNS: &[Column] = &[
     column("file", Text, "", "its path below the store"),
     column("table_name", Text, "", "of which table its rows are"),

@@ -129,6 +129,15 @@ pub const PROOFS: Schema = Schema {
     hourly: None,
 };
 
+/// A row for each scenario on each kernel.
+pub const KERNEL_CELLS: Schema = Schema {
+    name: "kernel_cells",
+    meaning: "which threads a real kernel starves in a scenario of the lab",
+    writer: "`unstarve lab table --parquet`",
+    columns: hosts::KERNEL_CELL_COLUMNS,
+    hourly: None,
+};
+
 /// A row for each file of merged rows.
 pub const MANIFEST: Schema = Schema {
     name: "manifest",
@@ -139,8 +148,20 @@ pub const MANIFEST: Schema = Schema {
 };
 
 /// All tables.
-pub const ALL: [&Schema; 11] =
-    [&HOSTS, &WAIT_ROLLUP, &BLAME_ROLLUP, &EPISODES, &FINDINGS, &SETTINGS, &PROOFS, &WAITS, &PIECES, &BLAME, &MANIFEST];
+pub const ALL: [&Schema; 12] = [
+    &HOSTS,
+    &WAIT_ROLLUP,
+    &BLAME_ROLLUP,
+    &EPISODES,
+    &FINDINGS,
+    &SETTINGS,
+    &PROOFS,
+    &KERNEL_CELLS,
+    &WAITS,
+    &PIECES,
+    &BLAME,
+    &MANIFEST,
+];
 
 /// The table of this name.
 pub fn named(name: &str) -> Option<&'static Schema> {

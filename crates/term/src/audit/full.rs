@@ -9,6 +9,7 @@ use super::screen::{commands, upgrade_head};
 use super::{about, style, tally};
 use crate::Look;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG};
+use crate::lab::lab_comparison;
 use crate::text::counted;
 
 /// Formats an audit with all evidence, consequences, fixes and sources. A text that several hits share is printed with
@@ -37,6 +38,10 @@ pub fn audit_full_page(audit: &Audit, look: Look) -> String {
             page.ink.blank();
         }
         audit.hits.iter().filter(|hit| hit.part() == part).for_each(|hit| page.hit(hit));
+    }
+    if let Some(lab) = &audit.lab {
+        lab_comparison(&mut page.ink, lab);
+        page.ink.blank();
     }
     page.missing(audit);
     format!("{}\n", page.ink.finish().trim_end())

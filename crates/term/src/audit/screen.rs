@@ -7,6 +7,7 @@ use super::item::{Item, folded, heading, items, label, summary, totals};
 use super::{about, style, tally};
 use crate::Look;
 use crate::ink::{COMMAND, FAINT, Ink, PLAIN, STRONG};
+use crate::lab::lab_comparison;
 use crate::text::{columns, counted};
 
 /// Lines of a screen, with one for the prompt.
@@ -46,7 +47,8 @@ pub(super) fn upgrade_head(ink: &mut Ink, audit: &Audit, items: &[Item<'_>]) {
 fn upgrade(audit: &Audit, look: Look) -> Vec<String> {
     let all = items(&audit.hits);
     let mut lines = lines_of(look, |ink| upgrade_head(ink, audit, &all));
-    let foot = upgrade_foot(audit, &all, look);
+    let mut foot = lines_of(look, |ink| audit.lab.iter().for_each(|lab| lab_comparison(ink, lab)));
+    foot.extend(upgrade_foot(audit, &all, look));
     let parts: Vec<(Part, Vec<&Item<'_>>)> = Part::ALL
         .into_iter()
         .filter(|part| !matches!(part, Part::OtherLoads | Part::Unseen))
