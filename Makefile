@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql release dist install demo test test-sql test-dist test-guests deny proofs truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
+.PHONY: help setup build build-sql release dist install demo test test-sql test-dist test-guests deny proofs truth kernels bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -66,6 +66,11 @@ truth: build ## guests and real programs with known truth (bench/results/truth.m
 	bench/truth/truth.py record "$$unstarve" "$$truth"; \
 	test "$$(id -u)" != 0 || bench/truth/truth.py host "$$unstarve" "$$truth"; \
 	bench/truth/truth.py score "$$unstarve" "$$truth"
+
+kernels: ## which kernels starve (docs/kernels.md): runs the cells that are missing in guests, two minutes each; KERNELS="6.12.43 7.2.13"
+	tools/setup.sh build
+	cargo build --release -p unstarve-lab -p unstarve-cli $$(tools/features.sh)
+	bench/kernel_table.sh "$$CARGO_TARGET_DIR/release/unstarve" "$$CARGO_TARGET_DIR/release/unstarve-guest" $(KERNELS)
 
 bench: ## the shipped program's explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
 	tools/setup.sh build

@@ -134,6 +134,8 @@ pub enum CellVerdict {
     StarvesOthers,
     /// The expected victim is not, and without the fault somebody is.
     TwinStarves,
+    /// Nobody is starved, and the fault makes the main metric worse.
+    Slows,
     /// Nobody is starved.
     DoesNot,
     /// Nobody is seen to be, in recordings that lost events.
@@ -149,14 +151,15 @@ impl CellVerdict {
             CellVerdict::DependsOnSeed => "depends on the seed",
             CellVerdict::StarvesOthers => "starves others",
             CellVerdict::TwinStarves => "starves without the fault alone",
+            CellVerdict::Slows => "does not, but slows down",
             CellVerdict::DoesNot => "does not",
             CellVerdict::NotKnown => "not known: events were lost",
         }
     }
 
     /// The verdict of these guests: with the fault all, some or none have the expected victim, or others alone; without it some have
-    /// any; some lost events.
-    fn of(seeds: &[SeedGuests]) -> CellVerdict {
+    /// any; some lost events; and what the fault does to the main metric.
+    fn of(seeds: &[SeedGuests], effect: Option<Verdict>) -> CellVerdict {
         let faulty = |found| seeds.iter().filter(|seed| seed.faulty.starved == found).count();
         let (expected, other) = (faulty(Found::Expected), faulty(Found::Other));
         let twin_starves = seeds.iter().any(|seed| seed.healthy.starved != Found::Nobody);
@@ -165,6 +168,7 @@ impl CellVerdict {
         match (expected, other) {
             (0, _) if twin_starves => CellVerdict::TwinStarves,
             (0, 0) if has_lost => CellVerdict::NotKnown,
+            (0, 0) if effect == Some(Verdict::Worse) => CellVerdict::Slows,
             (0, 0) => CellVerdict::DoesNot,
             (0, others) if others == all => CellVerdict::StarvesOthers,
             (victims, _) if victims == all && twin_starves => CellVerdict::StarvesWithoutFault,
@@ -177,7 +181,7 @@ impl CellVerdict {
 impl KernelCell {
     /// What it says.
     pub fn verdict(&self) -> CellVerdict {
-        CellVerdict::of(&self.seeds)
+        CellVerdict::of(&self.seeds, self.effect.as_ref().map(|effect| effect.verdict))
     }
 
     /// The median of the longest waits of those who are starved.

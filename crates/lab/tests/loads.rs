@@ -120,7 +120,7 @@ fn a_batch_takes_at_least_the_work_of_one() {
 
 #[test]
 fn a_pair_takes_turns() {
-    let metrics = measured("pair work_us=100 seconds=0.2");
+    let metrics = measured("pair work_us=100 answer_us=100 seconds=0.2");
     assert!(value(&metrics, "x.n") > 20.0 && value(&metrics, "x.p50") >= 200_000.0, "{metrics:?}");
 }
 

@@ -158,10 +158,11 @@ impl KernelTable {
         let (known, all) = self.counts();
         let _ = writeln!(
             out,
-            "{known} of {all} cells are known. Each is made of guests with an unmodified kernel in virtual time, with the scenario's fault and \
-             without it. The command below a scenario, with another kernel's name for another row, makes its recordings again: byte by byte \
-             with the same builds of unstarve, QEMU, the kernel and the tools that the scenario names. What the lab cannot show is in \
-             [the lab](lab.md).\n"
+            "{known} of {all} cells are known. Each is made of guests with an unmodified kernel of Debian in virtual time, with the scenario's \
+             fault and without it; a verdict is what [`explain`](use/explain.md) finds in their recordings (the table of verdicts and what the lab \
+             cannot show are in [the lab](lab.md)). The command below a scenario, with another kernel's name for another row, makes its \
+             recordings again: byte by byte with the same init, QEMU and tools.\n\n    unstarve lab kernel add {}\n",
+            self.kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>().join(" ")
         );
         let names: Vec<&str> = self.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         let _ = writeln!(out, "| | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
@@ -239,6 +240,7 @@ fn colour(verdict: CellVerdict) -> &'static str {
     match verdict {
         CellVerdict::Starves | CellVerdict::StarvesWithoutFault => "#c0392b",
         CellVerdict::StarvesOthers | CellVerdict::DependsOnSeed | CellVerdict::TwinStarves => "#d68910",
+        CellVerdict::Slows => "#d4ac0d",
         CellVerdict::DoesNot => "#1e8449",
         CellVerdict::NotKnown => "#bbb",
     }

@@ -70,7 +70,7 @@ const LOAD_KINDS: &[(&str, Start, &str)] = &[
         sharing::batch,
         "workers=4 work_us=3000 gap_us=3000 name=worker : wakes all at once; how long until all are done",
     ),
-    ("pair", sharing::pair, "work_us=20 name=pair : two threads that wake each other in turns"),
+    ("pair", sharing::pair, "work_us=20 answer_us=2 name=pair : two threads that wake each other in turns"),
     (
         "yield",
         waiting::yields,

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
+use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -73,22 +74,32 @@ pub(super) fn batch(arguments: &mut Arguments, out: &mut dyn Write) -> Result<()
     took.write(out).doing("write")
 }
 
-/// Two threads that wake each other in turns, after `work_us` of computing each. Measures how long a turn of both takes.
+/// Two threads that wake each other in turns: one computes for `work_us`, the other for `answer_us`. Measures how long a turn of both
+/// takes.
 pub(super) fn pair(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
-    let (work, name) = (arguments.micros("work_us", 20)?, arguments.text("name", "pair"));
+    let (work, answer_work) = (arguments.micros("work_us", 20)?, arguments.micros("answer_us", 2)?);
+    let name = arguments.text("name", "pair");
     let (length, _) = arguments.done()?;
     let mut turns = Latencies::with_room((length.as_micros() / work.as_micros().max(1)) as usize + 1024);
-    let (mut back, answers) = pipe().doing("make a pipe")?;
-    let (job, mut asks) = pipe().doing("make a pipe")?;
+    // Channels sleep and wake by futex: unlike a pipe they do not tell the kernel that who wakes will sleep at once.
+    let ((asks, asked), (answers, answered)) = (sync_channel(1), sync_channel(1));
     thread::scope(|scope| {
-        let start = thread::Builder::new().name(name.clone());
-        start.spawn_scoped(scope, move || work_for_each(job, answers, work)).doing("start a thread")?;
+        let answer = move || {
+            for () in asked {
+                compute_for(answer_work);
+                if answers.send(()).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name(name.clone()).spawn_scoped(scope, answer).doing("start a thread")?;
         let end = Instant::now() + length;
         while Instant::now() < end {
             let began = Instant::now();
             compute_for(work);
-            asks.write_all(&[1]).doing("wake the other")?;
-            back.read_exact(&mut [0]).doing("wait for the other")?;
+            if asks.send(()).is_err() || answered.recv().is_err() {
+                break;
+            }
             turns.record(began.elapsed());
         }
         drop(asks);
