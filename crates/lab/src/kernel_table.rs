@@ -38,7 +38,7 @@ pub struct KernelCell {
     pub kernel: String,
     /// SHA-256 of the kernel's image.
     pub kernel_digest: String,
-    /// SHA-256 of the program that was the guests' init and recorder.
+    /// SHA-256 of the program that was the guests' init and recorder, as they got it: without debugging information.
     pub program_digest: String,
     /// SHA-256 of all that the guests were given: init, tools, libraries, modules.
     #[serde(default)]

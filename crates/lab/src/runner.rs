@@ -70,12 +70,12 @@ const DISK_BYTES: u64 = 2 << 30;
 const OUTPUT_LIMIT: Limit = Limit { bytes: 64 << 20, expected: "what `unstarve lab run` keeps; run it with --fresh" };
 
 impl QemuRunner {
-    /// SHA-256 of the guests' init.
+    /// SHA-256 of the guests' init as they get it.
     ///
     /// # Errors
     /// If the program cannot be read.
     pub fn program_digest(&self) -> io::Result<String> {
-        digest_of_file(&self.program)
+        Ok(digest(&image::loadable(fs::read(&self.program)?)))
     }
 }
 

@@ -7,7 +7,7 @@ use object::{Endianness, elf};
 /// The part of a program or library that the loader needs: up to the end of its last segment. Debugging information and
 /// symbols follow it, and make up half of what the guest would unpack at one instruction a nanosecond. Other files,
 /// including modules, which have no segments, stay unchanged.
-pub(super) fn loadable(mut bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn loadable(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some(end) = end_of_segments(&bytes) else { return bytes };
     bytes.truncate(end);
     // The section table was behind the segments: declare none.

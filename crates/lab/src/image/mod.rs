@@ -20,9 +20,9 @@ use unstarve_files::{Program, ProgramError};
 
 use crate::player::PLAYER;
 use crate::scenario::Scenario;
-use crate::store::{Cache, Kernel, PartialEntry, StoreError, digest, digest_of_file};
+use crate::store::{Cache, Kernel, PartialEntry, StoreError, digest};
 use cpio::Archive;
-use loadable::loadable;
+pub(crate) use loadable::loadable;
 
 /// The request's path in the guest; its presence also shows a process that it is in a guest.
 pub const REQUEST: &str = "/unstarve-lab-request.json";
@@ -204,7 +204,7 @@ fn digest_of(entries: &BTreeMap<String, Content>) -> Result<String, ImageError> 
     for (path, content) in entries {
         let of = match content {
             Content::Copy(file, permissions) => {
-                format!("{permissions:o} {}", digest_of_file(file).map_err(ImageError::file(file))?)
+                format!("{permissions:o} {}", digest(&as_the_guest_gets(file)?))
             }
             Content::Text(text, permissions) => format!("text {permissions:o} {}", digest(text.as_bytes())),
             Content::Link(target) => format!("link {target}"),
@@ -212,6 +212,10 @@ fn digest_of(entries: &BTreeMap<String, Content>) -> Result<String, ImageError> 
         text.push_str(&format!("{path} {of}\n"));
     }
     Ok(digest(text.as_bytes()))
+}
+
+fn as_the_guest_gets(file: &Path) -> Result<Vec<u8>, ImageError> {
+    Ok(loadable(fs::read(file).map_err(ImageError::file(file))?))
 }
 
 fn write(entries: &BTreeMap<String, Content>, into: &Path) -> Result<(), ImageError> {
@@ -224,8 +228,7 @@ fn write(entries: &BTreeMap<String, Content>, into: &Path) -> Result<(), ImageEr
     for (path, content) in entries {
         match content {
             Content::Copy(file, permissions) => {
-                let bytes = fs::read(file).map_err(ImageError::file(file))?;
-                archive.file(path, *permissions, &loadable(bytes)).map_err(failed)?;
+                archive.file(path, *permissions, &as_the_guest_gets(file)?).map_err(failed)?;
             }
             Content::Text(text, permissions) => archive.file(path, *permissions, text.as_bytes()).map_err(failed)?,
             Content::Link(target) => archive.link(path, target).map_err(failed)?,
