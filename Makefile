@@ -69,8 +69,8 @@ truth: build ## guests and real programs with known truth (bench/results/truth.m
 
 kernels: ## which kernels starve (docs/kernels.md): runs the cells that are missing in guests, two minutes each; KERNELS="6.12.43 7.2.13"
 	tools/setup.sh build
-	cargo build --release -p unstarve-lab -p unstarve-cli $$(tools/features.sh)
-	bench/kernel_table.sh "$$CARGO_TARGET_DIR/release/unstarve" "$$CARGO_TARGET_DIR/release/unstarve-guest" $(KERNELS)
+	cargo build --release -p unstarve-cli $$(tools/features.sh)
+	bench/kernel_table.sh "$$CARGO_TARGET_DIR/release/unstarve" "$$(tools/guest.sh)" $(KERNELS)
 
 bench: ## the shipped program's explain beside perf and trace-cmd on the same recordings; needs root, perf and trace-cmd
 	tools/setup.sh build

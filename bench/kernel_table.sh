@@ -2,20 +2,35 @@
 # Fills the table of kernels and writes what ships of it: crates/facts/data/lab_cells.tsv and docs/kernels.md. An interrupted run goes on
 # where it was; a guest takes a third of a minute, a cell of three seeds two minutes.
 #
-#     bench/kernel_table.sh UNSTARVE GUEST [KERNEL...]     by default the kernels below; KNOWN=1: boots no guest
+#     bench/kernel_table.sh UNSTARVE GUEST [KERNEL...]     runs these kernels, by default all below; always writes all
+#     KNOWN=1 bench/kernel_table.sh UNSTARVE GUEST         boots no guest
 set -euo pipefail
-unstarve=$(realpath "$1") guest=$(realpath "$2")
-shift 2
+unstarve=$(realpath "$1")
+shift
 cd "$(dirname "$0")/.."
-kernels=("$@")
+cells=${CELLS:-${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/lab/published}
+mkdir -p "$cells"
+# A build that happens meanwhile is not to change the init between two guests.
+own=$(mktemp -d)
+trap 'rm -rf "$own"' EXIT
+cp "$1" "$own/unstarve-guest"
+shift
 # Of each series the newest that Debian's archive has, and those on both sides of a known bug.
-((${#kernels[@]})) || kernels=(5.10.262 6.1.192 6.12.57 6.12.74 6.12.118 6.16.12 6.17.8 6.17.13 6.18.15 7.2.13)
-cells=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/lab/table
-options=(--cells "$cells" --init "$guest")
-for kernel in "${kernels[@]}"; do
-    "$unstarve" lab kernel list | grep -q "^$kernel " || "$unstarve" lab kernel add "$kernel"
-    options+=(--kernel "$kernel")
+all=(5.10.262 6.1.192 6.12.57 6.12.74 6.12.118 6.16.12 6.17.8 6.17.13 6.18.15 7.2.13)
+asked=("$@")
+((${#asked[@]})) || asked=("${all[@]}")
+table() { # options
+    # 1: some cells failed or are missing.
+    "$unstarve" lab table --cells "$cells" --init "$own/unstarve-guest" "$@" || (($? == 1))
+}
+of=()
+list=$("$unstarve" lab kernel list)
+for kernel in "${asked[@]}" "${all[@]}"; do
+    grep -q "^${kernel//./\\.} " <<<"$list" || "$unstarve" lab kernel add "$kernel"
+    list+=$'\n'"$kernel "
 done
-[[ -z ${KNOWN-} ]] || options+=(--known)
-# Some cells may be missing: what is known is written.
-"$unstarve" lab table "${options[@]}" --lines crates/facts/data/lab_cells.tsv --markdown docs/kernels.md || (($? == 1))
+for kernel in "${asked[@]}"; do of+=(--kernel "$kernel"); done
+[[ -n ${KNOWN-} ]] || table "${of[@]}"
+of=()
+for kernel in "${all[@]}"; do of+=(--kernel "$kernel"); done
+table "${of[@]}" --known --lines crates/facts/data/lab_cells.tsv --markdown docs/kernels.md >/dev/null

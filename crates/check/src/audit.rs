@@ -105,7 +105,7 @@ fn report(snapshot: &Snapshot, case: &AuditInput<'_>, mut hits: Vec<Hit>, upgrad
         upgrade_from: upgrade.and(Version::of(&snapshot.kernel)).map(|version| version.to_string()),
         upgrade_to: upgrade.map(|version| version.to_string()),
         is_downgrade: upgrade.zip(Version::of(&snapshot.kernel)).is_some_and(|(to, from)| is_older(to, from)),
-        lab: upgrade.zip(Version::of(&snapshot.kernel)).and_then(|(to, from)| LabComparison::of(from, to)),
+        lab: upgrade.and_then(|to| LabComparison::of(&snapshot.kernel, to)),
         hits,
         rules: RULES.iter().map(|rule| rule.id.to_owned()).collect(),
         missing: snapshot.missing.iter().map(cleaned).collect(),

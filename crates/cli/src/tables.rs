@@ -123,12 +123,14 @@ pub fn write_kernel_cells(target: Target, table: &KernelTable) -> Result<()> {
     let bytes = parquet_file(&KERNEL_CELLS, |out| {
         table.known().try_for_each(|known| {
             let (cell, effect) = (known.cell, known.cell.effect.as_ref());
-            let (expected, finding, traces) = (known.expected(), known.finding(), known.traces());
+            let (expected, traces) = (known.expected(), known.traces());
+            let finding = known.finding();
+            let [finding, title] = [finding.as_str(), &known.row.title].map(clean);
             let (twin_traces, command) = (known.twin_traces(), cell.command());
             let interval = effect.and_then(|effect| effect.interval);
             out.row(&[
                 Cell::Text(&cell.scenario),
-                Cell::Text(&known.row.title),
+                Cell::Text(&title),
                 Cell::Text(&cell.kernel),
                 Cell::Text(&known.kernel.release),
                 Cell::Text(&known.kernel.package),
@@ -137,11 +139,13 @@ pub fn write_kernel_cells(target: Target, table: &KernelTable) -> Result<()> {
                 Cell::Text(&finding),
                 Cell::number(cell.longest().map(|longest| longest.0)),
                 Cell::Text(effect.map(|effect| effect.metric.as_str()).unwrap_or_default()),
+                Cell::Text(effect.map(|effect| effect.unit.as_str()).unwrap_or_default()),
                 Cell::real(effect.map(|effect| effect.healthy)),
                 Cell::real(effect.map(|effect| effect.faulty)),
                 Cell::real(effect.and_then(|effect| effect.relative)),
                 Cell::real(interval.map(|(low, _)| low)),
                 Cell::real(interval.map(|(_, high)| high)),
+                Cell::Text(effect.map(|effect| effect.verdict.words()).unwrap_or_default()),
                 (cell.seeds.len() as u64).into(),
                 Cell::Text(&traces),
                 Cell::Text(&twin_traces),

@@ -22,6 +22,15 @@ impl JsonDirectory {
         JsonDirectory { directory: directory.to_owned(), limit }
     }
 
+    /// Makes the directory.
+    ///
+    /// # Errors
+    /// If it cannot be made, or nothing can be written there.
+    pub(crate) fn prepare(&self) -> io::Result<()> {
+        let probe = PartialEntry::file(&self.path("probe"))?;
+        fs::write(probe.path(), [])
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.json").replace('/', "_"))
     }

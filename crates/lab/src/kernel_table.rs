@@ -132,7 +132,9 @@ pub enum CellVerdict {
     DependsOnSeed,
     /// With every seed somebody else is starved.
     StarvesOthers,
-    /// The expected victim is not, and without the fault somebody is.
+    /// The same, and without the fault somebody is, too.
+    StarvesOthersWithoutFault,
+    /// Nobody is, and without the fault somebody is.
     TwinStarves,
     /// Nobody is starved, and the fault makes the main metric worse.
     Slows,
@@ -150,7 +152,8 @@ impl CellVerdict {
             CellVerdict::StarvesWithoutFault => "starves, without the fault, too",
             CellVerdict::DependsOnSeed => "depends on the seed",
             CellVerdict::StarvesOthers => "starves others",
-            CellVerdict::TwinStarves => "starves without the fault alone",
+            CellVerdict::StarvesOthersWithoutFault => "starves others, without the fault, too",
+            CellVerdict::TwinStarves => "starves only without the fault",
             CellVerdict::Slows => "does not, but slows down",
             CellVerdict::DoesNot => "does not",
             CellVerdict::NotKnown => "not known: events were lost",
@@ -166,10 +169,11 @@ impl CellVerdict {
         let has_lost = seeds.iter().any(|seed| seed.faulty.lost > 0);
         let all = seeds.len();
         match (expected, other) {
-            (0, _) if twin_starves => CellVerdict::TwinStarves,
+            (0, 0) if twin_starves => CellVerdict::TwinStarves,
             (0, 0) if has_lost => CellVerdict::NotKnown,
             (0, 0) if effect == Some(Verdict::Worse) => CellVerdict::Slows,
             (0, 0) => CellVerdict::DoesNot,
+            (0, others) if others == all && twin_starves => CellVerdict::StarvesOthersWithoutFault,
             (0, others) if others == all => CellVerdict::StarvesOthers,
             (victims, _) if victims == all && twin_starves => CellVerdict::StarvesWithoutFault,
             (victims, _) if victims == all => CellVerdict::Starves,
@@ -184,7 +188,7 @@ impl KernelCell {
         CellVerdict::of(&self.seeds, self.effect.as_ref().map(|effect| effect.verdict))
     }
 
-    /// The median of the longest waits of those who are starved.
+    /// The median over the seeds of the longest wait: of who is starved, else of the expected victim.
     pub fn longest(&self) -> Option<Nanos> {
         let mut longest: Vec<Nanos> = self.seeds.iter().filter_map(|seed| seed.faulty.longest).collect();
         longest.sort_unstable();
@@ -196,7 +200,8 @@ impl KernelCell {
         let (seeds, matters) = (self.seeds.len(), self.matters * 100.0);
         let matters = if matters == 3.0 { String::new() } else { format!(" --matters {matters}") };
         let asked = quoted(&self.asked).unwrap_or_else(|| self.scenario.clone());
-        let init = self.init.as_ref().and_then(|init| quoted(init)).map(|init| format!(" --init {init}"));
+        let init =
+            self.init.as_ref().map(|init| format!(" --init {}", quoted(init).unwrap_or_else(|| "PROGRAM".to_owned())));
         let init = init.unwrap_or_default();
         format!("unstarve lab table --scenario {asked} --kernel {} --seeds {seeds}{matters}{init} --fresh", self.kernel)
     }
@@ -374,12 +379,14 @@ fn kept(scenario: &Scenario, kernel: &KernelColumn, filling: &Filling<'_>) -> Ce
     if !scenario.suits(&kernel.release).unwrap_or(true) {
         return CellState::NotHere;
     }
+    let is_asked = |cell: &KernelCell| {
+        let suffices = cell.matters == filling.plan.matters && cell.seeds.len() >= filling.plan.seeds as usize;
+        suffices && !filling.fresh
+    };
     let found = filling.cells.find(&scenario.name, &kernel.name).filter(|cell| {
         cell.scenario_digest == digest_of(scenario)
             && cell.kernel_digest == kernel.digest
-            && cell.matters == filling.plan.matters
-            && cell.seeds.len() >= filling.plan.seeds as usize
-            && !filling.fresh
+            && (is_asked(cell) || !filling.runs_guests)
     });
     found.map_or(CellState::Missing, |cell| CellState::Known(Box::new(cell)))
 }
@@ -455,7 +462,7 @@ fn answer(scenario: &Scenario, outcome: &Outcome, report: &Report) -> GuestAnswe
         starved,
         lost: report.trace.lost,
         finding: loud.first().map(|finding| one_line(finding)),
-        longest: longest.or(quiet.map(|wait| wait.end_ns - wait.start_ns)).map(Nanos),
+        longest: longest.map(Nanos).or(quiet.map(WorstWait::length)),
     }
 }
 
@@ -480,6 +487,14 @@ impl KernelCells {
     /// The cells in this directory, which is made with the first one.
     pub fn in_directory(directory: &Path) -> KernelCells {
         KernelCells(JsonDirectory::at(directory, CELL_LIMIT))
+    }
+
+    /// Makes the directory, so that guests do not run for hours before cells cannot be kept.
+    ///
+    /// # Errors
+    /// If it cannot be made, or nothing can be written there.
+    pub fn prepare(&self) -> io::Result<()> {
+        self.0.prepare()
     }
 
     fn find(&self, scenario: &str, kernel: &str) -> Option<KernelCell> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use unstarve_facts::LabComparison;
 
-use crate::ink::{FAINT, Ink, PLAIN, STRONG};
+use crate::ink::{COMMAND, FAINT, Ink, PLAIN, STRONG};
 use crate::text::counted;
 
 /// Two lab results: their metrics over all seeds, then the page that compares the recordings of one.
@@ -76,6 +76,30 @@ fn since(seconds: u64) -> String {
     }
 }
 
+/// How many scenarios of the lab are shown.
+const LAB_SCENARIOS: usize = 5;
+
+/// What guests with both kernels showed.
+pub(crate) fn lab_comparison(ink: &mut Ink, lab: &LabComparison) {
+    let LabComparison { from, to, scenarios, changed } = lab;
+    let scenarios = counted(*scenarios as u64, "scenario");
+    ink.blank();
+    let heading = match changed.len() {
+        0 => format!("In the lab, Debian's {from} and {to} say the same of {scenarios}"),
+        some => format!("In the lab, Debian's {from} → {to}: {some} of {scenarios} change"),
+    };
+    ink.paragraph("", STRONG, &heading);
+    for change in changed.iter().take(LAB_SCENARIOS) {
+        ink.paragraph("  ", PLAIN, &format!("{}: {} → {}", change.scenario, change.from, change.to));
+    }
+    if changed.len() > LAB_SCENARIOS {
+        ink.paragraph("  ", FAINT, &format!("and {} more: --json", changed.len() - LAB_SCENARIOS));
+    }
+    if let Some(first) = changed.first() {
+        ink.line(&[(PLAIN, "  "), (COMMAND, &first.command)]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,28 +129,5 @@ mod tests {
         oplog                6.12     200.0 MiB     2 d  /cache/runs/oplog
         3 results, 202.5 MiB of 256.0 MiB
         ");
-    }
-}
-/// How many scenarios of the lab are shown.
-const LAB_SCENARIOS: usize = 5;
-
-/// What guests with both kernels showed.
-pub(crate) fn lab_comparison(ink: &mut Ink, lab: &LabComparison) {
-    let LabComparison { from, to, scenarios, changed } = lab;
-    let scenarios = counted(*scenarios as u64, "scenario");
-    ink.blank();
-    let heading = match changed.len() {
-        0 => format!("In the lab, {from} and {to} say the same of {scenarios}"),
-        some => format!("In the lab, {from} → {to}: {some} of {scenarios} change"),
-    };
-    ink.paragraph("", STRONG, &heading);
-    for change in changed.iter().take(LAB_SCENARIOS) {
-        ink.paragraph("  ", PLAIN, &format!("{}: {} → {}", change.scenario, change.from, change.to));
-    }
-    if changed.len() > LAB_SCENARIOS {
-        ink.paragraph("  ", FAINT, &format!("and {} more: --json", changed.len() - LAB_SCENARIOS));
-    }
-    if let Some(first) = changed.first() {
-        ink.paragraph("  ", FAINT, &format!("Again: {}", first.command));
     }
 }

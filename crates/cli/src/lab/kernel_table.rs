@@ -35,7 +35,7 @@ pub(crate) struct TableArgs {
     /// Only this kernel, as `unstarve lab kernel list` calls it; may be repeated
     #[arg(long, value_name = "KERNEL")]
     kernel: Vec<String>,
-    /// Show what is known, and boot no guest
+    /// Show what is known, with whatever seeds, and boot no guest
     #[arg(long)]
     known: bool,
     /// The directory of the cells [default: in the lab's cache]
@@ -71,11 +71,15 @@ pub(crate) fn run(args: TableArgs) -> anyhow::Result<ExitCode> {
     let opened = |path: &Option<PathBuf>| path.as_deref().map(Target::open).transpose();
     let (markdown, lines, parquet) = (opened(&args.markdown)?, opened(&args.lines)?, opened(&args.parquet)?);
     let mut runner = args.experiment.guests.runner()?;
-    let program_digest = runner.program_digest().context("this program's own file")?;
+    let program_digest = runner.program_digest().with_context(|| runner.program.display().to_string())?;
     let mut tell = print_progress;
     let mut bench = Bench::new(&mut runner, &mut tell);
     let mut explain = |outcome: &_| explain(outcome).map_err(Into::into);
-    let cells = KernelCells::in_directory(&args.cells.unwrap_or_else(|| cache.kernel_cells()));
+    let directory = args.cells.unwrap_or_else(|| cache.kernel_cells());
+    let cells = KernelCells::in_directory(&directory);
+    if !args.known {
+        cells.prepare().with_context(|| format!("{}: cells cannot be kept there", directory.display()))?;
+    }
     let mut filling = Filling {
         plan: args.experiment.plan(),
         program_digest,
@@ -112,5 +116,6 @@ fn columns(cache: &Cache, names: &[String]) -> anyhow::Result<Vec<KernelColumn>>
     anyhow::ensure!(!infos.is_empty(), "the lab has no kernel: add some with `unstarve lab kernel add 6.1 6.12`");
     let mut columns: Vec<KernelColumn> = infos.into_iter().map(KernelColumn::from).collect();
     columns.sort_by(|a, b| store::dpkg_order(&a.name, &b.name));
+    columns.dedup_by(|a, b| a.name == b.name);
     Ok(columns)
 }

@@ -13,7 +13,7 @@ use clap::Args;
 use unstarve_change::Change;
 use unstarve_diagnose::report::{Finding, Report, Severity};
 use unstarve_diagnose::{Explained, Options};
-use unstarve_facts::{LabComparison, Snapshot, Version};
+use unstarve_facts::{KernelInfo, LabComparison, Snapshot, Version};
 use unstarve_lab::replay::LabEngine;
 use unstarve_model::clean;
 use unstarve_sim::predict::{Baseline, ChangeReport, Engine, Model, Predictions, Subject, SubjectReport};
@@ -125,7 +125,7 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Opt
             ("model", engine.replicas(), subjects(args, (report, &victims), extracted, &mut engine, other.as_mut())?)
         }
     };
-    let lab = args.kernel.as_deref().and_then(|other| in_the_lab(&release, other, &subjects));
+    let lab = args.kernel.as_deref().and_then(|other| in_the_lab(&release, snapshot, other, &subjects));
     let (inferred, losses) = Predictions::about(&extracted.extraction);
     Ok(Predictions {
         schema: Predictions::SCHEMA.to_owned(),
@@ -141,9 +141,16 @@ fn predict(args: &LowArgs, report: &Report, extracted: &Extracted, snapshot: Opt
 }
 
 /// What the lab's table of kernels says of the findings.
-fn in_the_lab(recorded: &str, other: &str, subjects: &[SubjectReport]) -> Option<LabComparison> {
+fn in_the_lab(
+    release: &str,
+    snapshot: Option<&Snapshot>,
+    other: &str,
+    subjects: &[SubjectReport],
+) -> Option<LabComparison> {
     let findings: Vec<&str> = subjects.iter().filter_map(|subject| subject.finding.as_deref()).collect();
-    LabComparison::about(recorded.parse().ok()?, Version::named(other).ok()?, &findings)
+    let of_release = || KernelInfo { release: Some(release.to_owned()), ..KernelInfo::default() };
+    let host = snapshot.map_or_else(of_release, |snapshot| snapshot.kernel.clone());
+    LabComparison::about(&host, Version::named(other).ok()?, &findings)
 }
 
 /// How often guests play a program: more takes minutes.

@@ -102,7 +102,7 @@ impl CellRow<'_> {
 }
 
 /// The columns of [`KernelTable::lines`].
-const LINE_COLUMNS: &str = "scenario\ttitle\tkernel\trelease\tpackage\tverdict\texpected\tfinding\tlongest_ns\tmetric\thealthy\tfaulty\trelative\tlow\thigh\tmetric_verdict\tseeds\ttraces\ttwin_traces\tkernel_sha256\tprogram_sha256\timage_sha256\tqemu\tcommand";
+const LINE_COLUMNS: &str = "scenario\ttitle\tkernel\trelease\tpackage\tverdict\texpected\tfinding\tlongest_ns\tmetric\tunit\thealthy\tfaulty\trelative\tlow\thigh\tmetric_verdict\tseeds\ttraces\ttwin_traces\tkernel_digest\tprogram_digest\timage_digest\tqemu\tcommand";
 
 impl KernelTable {
     /// The cells that are known.
@@ -131,6 +131,7 @@ impl KernelTable {
                 known.finding(),
                 cell.longest().map(|longest| longest.0.to_string()).unwrap_or_default(),
                 effect.map(|effect| effect.metric.clone()).unwrap_or_default(),
+                effect.map(|effect| effect.unit.clone()).unwrap_or_default(),
                 number(effect.map(|effect| effect.healthy)),
                 number(effect.map(|effect| effect.faulty)),
                 number(effect.and_then(|effect| effect.relative)),
@@ -158,11 +159,11 @@ impl KernelTable {
         let (known, all) = self.counts();
         let _ = writeln!(
             out,
-            "{known} of {all} cells are known. Each is made of guests with an unmodified kernel of Debian in virtual time, with the scenario's \
-             fault and without it; a verdict is what [`explain`](use/explain.md) finds in their recordings (the table of verdicts and what the lab \
-             cannot show are in [the lab](lab.md)). The command below a scenario, with another kernel's name for another row, makes its \
-             recordings again: byte by byte with the same init, QEMU and tools.\n\n    unstarve lab kernel add {}\n",
-            self.kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>().join(" ")
+            "{known} of {} are known. Each is made of guests with the kernel of the package that its row names, unmodified and in virtual time, with \
+             the scenario's fault and without it. A verdict is what `explain` finds in their recordings. The command below a scenario, with another \
+             kernel's name for another row, makes its recordings again: byte by byte with the same init, QEMU and tools. What the verdicts mean, and \
+             what the lab cannot show, is in the documentation of the lab.\n",
+            counted(all as u64, "cell")
         );
         let names: Vec<&str> = self.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         let _ = writeln!(out, "| | {} |\n|---|{}", names.join(" | "), "---|".repeat(names.len()));
@@ -173,7 +174,7 @@ impl KernelTable {
         for row in &self.rows {
             let _ = writeln!(out, "\n## {}\n\n{}.\n", row.scenario, escaped(row.title.trim_end_matches('.')));
             out += &self.picture(row);
-            out += "\n| kernel | | with the fault | without it | SHA-256 of the first recording |\n|---|---|---|---|---|\n";
+            out += "\n| kernel | verdict | with the fault | without it | SHA-256 of the first recording |\n|---|---|---|---|---|\n";
             for (kernel, state) in self.kernels.iter().zip(&row.cells) {
                 let _ = match state {
                     CellState::Known(cell) => writeln!(out, "| {} | {} |", escaped(&kernel.release), of_cell(cell)),
@@ -217,7 +218,7 @@ impl KernelTable {
         for (place, (kernel, state)) in self.kernels.iter().zip(&row.cells).enumerate() {
             let (colour, height, words) = match state {
                 CellState::Known(cell) => {
-                    let words = format!("{}: {} {}", kernel.name, state.words(), cell.effect_in_words());
+                    let words = format!("{}: {}: {}", kernel.name, state.words(), cell.effect_in_words());
                     (colour(cell.verdict()), cell.longest().map_or(2.0, |longest| height(longest.0).max(2.0)), words)
                 }
                 _ => ("#bbb", 1.0, format!("{}: {}", kernel.name, state.words())),
@@ -239,7 +240,10 @@ impl KernelTable {
 fn colour(verdict: CellVerdict) -> &'static str {
     match verdict {
         CellVerdict::Starves | CellVerdict::StarvesWithoutFault => "#c0392b",
-        CellVerdict::StarvesOthers | CellVerdict::DependsOnSeed | CellVerdict::TwinStarves => "#d68910",
+        CellVerdict::StarvesOthers
+        | CellVerdict::StarvesOthersWithoutFault
+        | CellVerdict::DependsOnSeed
+        | CellVerdict::TwinStarves => "#d68910",
         CellVerdict::Slows => "#d4ac0d",
         CellVerdict::DoesNot => "#1e8449",
         CellVerdict::NotKnown => "#bbb",
@@ -260,5 +264,15 @@ fn of_cell(cell: &KernelCell) -> String {
 
 /// Names in a guest are chosen by the scenario; a page must not take them for its own marks.
 fn escaped(text: &str) -> String {
-    clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('|', "&#124;").replace(['\n', '\r'], " ")
+    let mut out = String::new();
+    for letter in clean(text).chars() {
+        match letter {
+            '\n' | '\r' => out.push(' '),
+            '&' | '<' | '>' | '|' | '[' | ']' | '!' | '*' | '_' | '`' | '\\' | '#' | '~' | '"' => {
+                let _ = write!(out, "&#{};", u32::from(letter));
+            }
+            _ => out.push(letter),
+        }
+    }
+    out
 }

@@ -63,18 +63,13 @@ const LOAD_KINDS: &[(&str, Start, &str)] = &[
     (
         "lock",
         sharing::lock,
-        "file=/run/lock hold_us=3000 gap_us=1000 name=keeper : computes with a lock; its wait for it",
-    ),
-    (
-        "batch",
-        sharing::batch,
-        "workers=4 work_us=3000 gap_us=3000 name=worker : wakes all at once; how long until all are done",
+        "file=/run/unstarve-lab.lock hold_us=3000 gap_us=1000 name=keeper : computes with a lock; its wait for it",
     ),
     ("pair", sharing::pair, "work_us=20 answer_us=2 name=pair : two threads that wake each other in turns"),
     (
         "yield",
         waiting::yields,
-        "turn_us=2000 rest_us=0 yields=1 name=yielder : yields in a loop; its longest time without the CPU",
+        "turn_us=2000 yields=1 name=yielder : yields in a loop; its longest time without the CPU",
     ),
     ("nap", waiting::nap, "sleep_us=2 name=nap : sleeps again and again, and counts how often"),
     ("poll", waiting::poll, "descriptors=300000 gap_us=20000 name=sweeper : asks about all in one system call"),

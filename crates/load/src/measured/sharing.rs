@@ -1,12 +1,11 @@
-//! Loads whose threads wait for each other: for a lock, and for the last of a batch.
+//! Loads whose threads wait for each other: for a lock, and in turns.
 
-use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
+use std::io::{self, Write};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 use super::arguments::Arguments;
 use super::latency::Latencies;
@@ -16,11 +15,13 @@ use super::{Doing, LoadError};
 /// Takes a lock on a file, computes for `hold_us`, gives it back and sleeps for `gap_us`. Two such loads, in groups of their own, are
 /// a lock whose holder may be kept from running. Measures how long it waited for the lock.
 pub(super) fn lock(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
-    let (path, name) = (arguments.text("file", "/run/lock"), arguments.text("name", "keeper"));
+    let (path, name) = (arguments.text("file", "/run/unstarve-lab.lock"), arguments.text("name", "keeper"));
     let (hold, gap) = (arguments.micros("hold_us", 3_000)?, arguments.micros("gap_us", 1_000)?);
     let (length, seed) = arguments.done()?;
-    let file = File::options().create(true).truncate(false).write(true).open(path).doing("open the lock's file")?;
-    let rounds = rounds(length, gap);
+    // No link that somebody else put there.
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from).doing("open the lock's file")?;
+    let rounds = (length.as_micros() / gap.as_micros().max(1)) as usize + 1024;
     let waited = in_thread(&name, || {
         let mut waited = Latencies::with_room(rounds);
         let end = Instant::now() + length;
@@ -36,42 +37,6 @@ pub(super) fn lock(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
         Ok::<Latencies, LoadError>(waited)
     })??;
     waited.write(out).doing("write")
-}
-
-/// Wakes `workers` threads at once, each of which computes for `work_us`, and measures how long it takes until the last is done. They
-/// start on the CPU of who wakes them: idle CPUs have to fetch them.
-pub(super) fn batch(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
-    let (workers, name) = (arguments.number("workers", 4, 1..=1024)?, arguments.text("name", "worker"));
-    let (work, gap) = (arguments.micros("work_us", 3_000)?, arguments.micros("gap_us", 3_000)?);
-    let (length, seed) = arguments.done()?;
-    let mut took = Latencies::with_room(rounds(length, gap));
-    let (mut done, tells_done) = pipe().doing("make a pipe")?;
-    thread::scope(|scope| {
-        let mut jobs = Vec::new();
-        for _ in 0..workers {
-            let (job, gives_job) = pipe().doing("make a pipe")?;
-            let tells_done = tells_done.try_clone().doing("share a pipe")?;
-            let start = thread::Builder::new().name(name.clone());
-            start.spawn_scoped(scope, move || work_for_each(job, tells_done, work)).doing("start a thread")?;
-            jobs.push(gives_job);
-        }
-        let end = Instant::now() + length;
-        thread::sleep(Duration::from_micros(crate::seed::mix(seed) % 1_000));
-        while Instant::now() < end {
-            let began = Instant::now();
-            for job in &mut jobs {
-                job.write_all(&[1]).doing("wake a worker")?;
-            }
-            for _ in &jobs {
-                done.read_exact(&mut [0]).doing("wait for a worker")?;
-            }
-            took.record(began.elapsed());
-            sleep_until(Instant::now() + gap);
-        }
-        // Without their writers the workers' pipes end, and so do they.
-        Ok::<(), LoadError>(())
-    })?;
-    took.write(out).doing("write")
 }
 
 /// Two threads that wake each other in turns: one computes for `work_us`, the other for `answer_us`. Measures how long a turn of both
@@ -97,8 +62,9 @@ pub(super) fn pair(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
         while Instant::now() < end {
             let began = Instant::now();
             compute_for(work);
-            if asks.send(()).is_err() || answered.recv().is_err() {
-                break;
+            let is_answered = asks.send(()).is_ok() && answered.recv().is_ok();
+            if !is_answered {
+                return Err(io::Error::other("it ended early")).doing("wait for the other thread");
             }
             turns.record(began.elapsed());
         }
@@ -106,18 +72,4 @@ pub(super) fn pair(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
         Ok::<(), LoadError>(())
     })?;
     turns.write(out).doing("write")
-}
-
-fn work_for_each(mut job: PipeReader, mut tells_done: PipeWriter, work: Duration) {
-    while job.read_exact(&mut [0]).is_ok() {
-        compute_for(work);
-        if tells_done.write_all(&[1]).is_err() {
-            return;
-        }
-    }
-}
-
-/// At least as many as there can be.
-fn rounds(length: Duration, gap: Duration) -> usize {
-    (length.as_micros() / gap.as_micros().max(1)) as usize + 1024
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::arguments::Arguments;
 use super::latency::Latencies;
@@ -14,9 +14,9 @@ use super::{Doing, LoadError};
 use crate::metric::{self, Better};
 
 /// Yields in a loop, as a program that waits for a spinlock of its own does, and measures the longest time without the CPU in each
-/// `turn_us`; then sleeps for `rest_us`. With `yields=0` it only spins.
+/// `turn_us`. With `yields=0` it only spins.
 pub(super) fn yields(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
-    let (turn, rest) = (arguments.micros("turn_us", 2_000)?, arguments.micros("rest_us", 0)?);
+    let turn = arguments.micros("turn_us", 2_000)?;
     let (yields, name) = (arguments.number("yields", 1, 0..=1)? == 1, arguments.text("name", "yielder"));
     let (length, seed) = arguments.done()?;
     let turn = turn.max(Duration::from_micros(1));
@@ -37,10 +37,6 @@ pub(super) fn yields(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(
                 now = back;
             }
             away.record(longest);
-            if !rest.is_zero() {
-                sleep_until(now + rest);
-                now = Instant::now();
-            }
         }
         away
     })?;
@@ -71,10 +67,7 @@ pub(super) fn poll(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
     let name = arguments.text("name", "sweeper");
     let (length, _) = arguments.done()?;
     let (quiet, _writer) = pipe().doing("make a pipe")?;
-    let limit = Some(count + 64);
-    setrlimit(Resource::Nofile, Rlimit { current: limit, maximum: limit })
-        .map_err(io::Error::from)
-        .doing("raise RLIMIT_NOFILE")?;
+    raise_descriptors(count)?;
     let took = in_thread(&name, || {
         let mut all = vec![PollFd::new(&quiet, PollFlags::IN); count as usize];
         let mut took = Latencies::with_room((length.as_micros() / gap.as_micros().max(1)) as usize + 1024);
@@ -88,4 +81,17 @@ pub(super) fn poll(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
         Ok::<Latencies, LoadError>(took)
     })??;
     took.write(out).doing("write")
+}
+
+/// poll(2) refuses more descriptors than a process may have open.
+fn raise_descriptors(count: u64) -> Result<(), LoadError> {
+    let limit = getrlimit(Resource::Nofile);
+    let suffices = |most: Option<u64>| most.is_none_or(|most| most >= count);
+    if suffices(limit.current) {
+        return Ok(());
+    }
+    let maximum = if suffices(limit.maximum) { limit.maximum } else { Some(count) };
+    setrlimit(Resource::Nofile, Rlimit { current: Some(count), maximum })
+        .map_err(io::Error::from)
+        .doing("raise RLIMIT_NOFILE")
 }
