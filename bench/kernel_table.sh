@@ -31,6 +31,10 @@ for kernel in "${asked[@]}" "${all[@]}"; do
 done
 for kernel in "${asked[@]}"; do of+=(--kernel "$kernel"); done
 [[ -n ${KNOWN-} ]] || table "${of[@]}"
+# Rows and columns of which nothing is known would say nothing.
 of=()
-for kernel in "${all[@]}"; do of+=(--kernel "$kernel"); done
+for kernel in "${all[@]}"; do
+    ! compgen -G "$cells/*.$kernel.json" >/dev/null || of+=(--kernel "$kernel")
+done
+for scenario in $(cd "$cells" && printf '%s\n' *.json | cut -d. -f1 | sort -u); do of+=(--scenario "$scenario"); done
 table "${of[@]}" --known --lines crates/facts/data/lab_cells.tsv --markdown docs/kernels.md >/dev/null
