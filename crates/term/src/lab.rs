@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use unstarve_facts::LabComparison;
 
+use crate::Look;
 use crate::ink::{COMMAND, FAINT, Ink, PLAIN, STRONG};
-use crate::text::counted;
+use crate::text::{columns, counted};
 
 /// Two lab results: their metrics over all seeds, then the page that compares the recordings of one.
 pub fn labs_page(metrics: &impl Display, seed: u64, recordings: &str) -> String {
@@ -80,7 +81,7 @@ fn since(seconds: u64) -> String {
 const LAB_SCENARIOS: usize = 5;
 
 /// What guests with both kernels showed.
-pub(crate) fn lab_comparison(ink: &mut Ink, lab: &LabComparison) {
+pub(crate) fn lab_comparison(ink: &mut Ink, lab: &LabComparison, look: Look) {
     let LabComparison { from, to, scenarios, changed } = lab;
     let scenarios = counted(*scenarios as u64, "scenario");
     ink.blank();
@@ -96,7 +97,10 @@ pub(crate) fn lab_comparison(ink: &mut Ink, lab: &LabComparison) {
         ink.paragraph("  ", FAINT, &format!("and {} more: --json", changed.len() - LAB_SCENARIOS));
     }
     if let Some(first) = changed.first() {
-        ink.line(&[(PLAIN, "  "), (COMMAND, &first.command)]);
+        match columns(&first.command) + 2 <= look.width() {
+            true => ink.line(&[(PLAIN, "  "), (COMMAND, &first.command)]),
+            false => ink.paragraph("  ", COMMAND, &first.command),
+        }
     }
 }
 

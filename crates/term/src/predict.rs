@@ -29,7 +29,7 @@ pub fn predictions_page(predictions: &Predictions, look: Look) -> String {
         }
     }
     if let Some(lab) = &predictions.lab {
-        lab_comparison(&mut ink, lab);
+        lab_comparison(&mut ink, lab, look);
     }
     let all = || predictions.subjects.iter().flat_map(|subject| &subject.changes);
     // Only remedies have a number that `fix` takes.

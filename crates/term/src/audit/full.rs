@@ -40,7 +40,7 @@ pub fn audit_full_page(audit: &Audit, look: Look) -> String {
         audit.hits.iter().filter(|hit| hit.part() == part).for_each(|hit| page.hit(hit));
     }
     if let Some(lab) = &audit.lab {
-        lab_comparison(&mut page.ink, lab);
+        lab_comparison(&mut page.ink, lab, look);
         page.ink.blank();
     }
     page.missing(audit);

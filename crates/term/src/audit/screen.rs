@@ -47,7 +47,7 @@ pub(super) fn upgrade_head(ink: &mut Ink, audit: &Audit, items: &[Item<'_>]) {
 fn upgrade(audit: &Audit, look: Look) -> Vec<String> {
     let all = items(&audit.hits);
     let mut lines = lines_of(look, |ink| upgrade_head(ink, audit, &all));
-    let mut foot = lines_of(look, |ink| audit.lab.iter().for_each(|lab| lab_comparison(ink, lab)));
+    let mut foot = lines_of(look, |ink| audit.lab.iter().for_each(|lab| lab_comparison(ink, lab, look)));
     foot.extend(upgrade_foot(audit, &all, look));
     let parts: Vec<(Part, Vec<&Item<'_>>)> = Part::ALL
         .into_iter()
