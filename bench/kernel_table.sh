@@ -38,3 +38,5 @@ for kernel in "${all[@]}"; do
 done
 for scenario in $(cd "$cells" && printf '%s\n' *.json | cut -d. -f1 | sort -u); do of+=(--scenario "$scenario"); done
 table "${of[@]}" --known --lines crates/facts/data/lab_cells.tsv --markdown docs/kernels.md >/dev/null
+# What its commands need and no package has.
+sed -i '3s|$| How `unstarve-guest` is built: [the lab](lab.md#which-kernels-starve).|' docs/kernels.md

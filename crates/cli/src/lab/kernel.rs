@@ -13,7 +13,7 @@ use unstarve_lab::store::{self, Cache, KernelInfo, Wanted};
 Examples:
   unstarve lab kernel add 6.12                              Debian's newest 6.12, through apt
   unstarve lab kernel add 5.10 6.1 6.12 7                   all four
-  unstarve lab kernel add 6.12.43 7.2.12-rt                  point releases that the archive still serves
+  unstarve lab kernel add 6.12.43 7.2.12-rt                 point releases that the archive still serves
   unstarve lab kernel add ./bzImage --modules /lib/modules/6.9.0-mine --name mine
   unstarve lab kernel list")]
 pub(crate) struct KernelArgs {

@@ -150,9 +150,6 @@ fn marks_in_names_are_not_the_page_s() {
         ScenarioRow { scenario: "x".to_owned(), title: "t".to_owned(), cells: vec![CellState::Known(Box::new(cell))] };
     let table = KernelTable { kernels: vec![column("6.1")], rows: vec![row] };
     let page = table.markdown();
-    assert!(
-        page.contains("a&#124;b &#60;script&#62;&#92;nc ![x](y) |".replace("![x](y)", "&#33;&#91;x&#93;(y)").as_str()),
-        "{page}"
-    );
+    assert!(page.contains("a&#124;b &#60;script&#62;&#92;nc &#33;&#91;x&#93;(y) |"), "{page}");
     assert!(!page.contains("<script"), "{page}");
 }
