@@ -54,17 +54,18 @@ export function effectOnHost({ before, after }: Sides, rows: number): Effect {
 
 /** What a change did to hosts. A host that was changed several times counts once, by the mean of its differences. */
 export function effectOnHosts(changes: [host: unknown, sides: Sides][], rows: number): Effect {
-  const hosts = new Map<unknown, Effect[]>();
+  const hosts = new Map<unknown, { sides: Sides; a: number; b: number }[]>();
   for (const [host, sides] of changes) {
-    const effect = effectOnHost(sides, rows);
-    if (effect.verdict !== 'unknown') hosts.set(host, [...(hosts.get(host) ?? []), effect]);
+    const [a, b] = [share(ofPeriod(sides.before)), share(ofPeriod(sides.after))];
+    if (a !== null && b !== null) hosts.set(host, [...(hosts.get(host) ?? []), { sides, a, b }]);
   }
-  const pairs = [...hosts.values()].map((all) => ({ before: mean(all.map((one) => one.before ?? 0)), after: mean(all.map((one) => one.after ?? 0)) }));
-  if (!pairs.length) return UNKNOWN;
-  const [before, after] = [mean(pairs.map((pair) => pair.before)), mean(pairs.map((pair) => pair.after))];
-  if (pairs.length < FEWEST_HOSTS) return { ...ofFew([...hosts.values()].flat()), before, after };
-  const differences = pairs.map((pair) => pair.after - pair.before);
-  const half = quantile(ERROR / rows, pairs.length - 1) * Math.sqrt(variance(differences) / pairs.length);
+  if (!hosts.size) return UNKNOWN;
+  const all = [...hosts.values()];
+  const [befores, afters] = [all.map((own) => mean(own.map(({ a }) => a))), all.map((own) => mean(own.map(({ b }) => b)))];
+  const [before, after] = [mean(befores), mean(afters)];
+  if (hosts.size < FEWEST_HOSTS) return { ...ofFew(all.flat().map(({ sides }) => effectOnHost(sides, rows))), before, after };
+  const differences = afters.map((b, i) => b - befores[i]);
+  const half = quantile(ERROR / rows, hosts.size - 1) * Math.sqrt(variance(differences) / hosts.size);
   const interval = around(after - before, half);
   return { verdict: verdict(before, after, interval), basis: 'hosts', before, after, interval };
 }
