@@ -39,7 +39,7 @@ check() { # what, command…
     fi
 }
 same_as_committed() {
-    node build.mjs "$room" && cmp "$room/page.js" ../crates/html/assets/page.js && cmp "$room/page.css" ../crates/html/assets/page.css && cmp "$room/fleet.js" ../crates/html/assets/fleet.js
+    node build.mjs "$room" && diff -r "$room" ../crates/html/assets
 }
 check "the page's types" node node_modules/typescript/bin/tsc --noEmit
 check "the committed page is what web/ builds" same_as_committed

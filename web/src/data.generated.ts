@@ -297,13 +297,17 @@ sentence: string, };
 
 /**
  * What the page shows. Sums of waiting are those by rules that prefer others; a part of the time is a sum divided by `watched_ns`, and is more than the whole where
- * several tasks waited at once.
+ * several tasks waited at once. What no row says is `None`, never 0: a table that is not there is no health.
  */
 export type Fleet = { 
 /**
  * Where the tables are.
  */
 places: Array<string>, 
+/**
+ * Tables that have no row there.
+ */
+missing: Array<FleetTable>, 
 /**
  * The first moment of the rows, ms since 1970.
  */
@@ -317,7 +321,7 @@ to_ms: number | null,
  */
 roles: Array<FleetRole>, 
 /**
- * Hosts, those first whose kernel threads wait for the greatest part of the time.
+ * Hosts of which any table has a row: those first whose kernel threads wait for the greatest part of the time, then those of which only the sum is known, then the others.
  */
 hosts: Array<FleetHost>, 
 /**
@@ -424,19 +428,19 @@ export type FleetHost = {
  */
 name: string, 
 /**
- * When its last interval began, ms since 1970.
+ * The `ts` of its last row in any of the tables, ms since 1970.
  */
 last_ms: number, 
 /**
- * For how long it was watched.
+ * For how long it was watched; `None` without a row of `wait_rollup`.
  */
-watched_ns: number, 
+watched_ns: number | null, 
 /**
- * For how long each role waited, in their order.
+ * For how long each role waited, in their order; `None` without a row of `blame_rollup`, by whatever rule.
  */
-ns: Array<number>, 
+ns: Array<number> | null, 
 /**
- * For how long those did that have no column.
+ * For how long those did that have no column; 0 where `ns` is `None`.
  */
 others_ns: number, 
 /**
@@ -461,6 +465,19 @@ ns: number,
  */
 hosts: number, };
 
+/**
+ * How the hours of a period differ.
+ */
+export type FleetHourly = { 
+/**
+ * Hours in which the host was watched.
+ */
+hours: number, 
+/**
+ * The sample standard deviation, over these hours, of the part of the time for which kernel threads waited.
+ */
+deviation: number, };
+
 export type FleetPage = { schema: string, generator: string, 
 /**
  * What is found, in a sentence.
@@ -470,6 +487,10 @@ headline: string,
  * The worst of it.
  */
 lead: string, 
+/**
+ * What is not known, because tables have no row: a sentence for each.
+ */
+gaps: Array<string>, 
 /**
  * All rules, in the order of the legend.
  */
@@ -496,16 +517,20 @@ is_after: boolean,
  */
 first_ms: number, 
 /**
- * For how long the host was watched in it.
+ * For how long the host was watched in it; `None` without a row of `wait_rollup`.
  */
-watched_ns: number, 
+watched_ns: number | null, 
 /**
- * For how long kernel threads waited in it.
+ * For how long kernel threads waited in it; `None` without a row of `blame_rollup`.
  */
-ns: number, };
+ns: number | null, 
+/**
+ * How its hours differ, where that was asked; without it a change of one host is judged by its size alone.
+ */
+hourly: FleetHourly | null, };
 
 /**
- * Hosts that are summed up.
+ * Hosts that have no row of their own.
  */
 export type FleetRest = { 
 /**
@@ -513,13 +538,9 @@ export type FleetRest = {
  */
 hosts: number, 
 /**
- * For how long they were watched.
+ * Of how many of these it is not known for which part of the time their kernel threads waited.
  */
-watched_ns: number, 
-/**
- * For how long their kernel threads waited.
- */
-ns: number, };
+unknown: number, };
 
 /**
  * Somebody who waits.
@@ -533,6 +554,11 @@ name: string,
  * Whether its tasks are threads of the kernel.
  */
 is_kernel: boolean, };
+
+/**
+ * The tables that the page is made of.
+ */
+export type FleetTable = "wait_rollup" | "blame_rollup" | "episodes" | "hosts";
 
 /**
  * One occurrence.

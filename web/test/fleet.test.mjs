@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, before, describe, test } from 'node:test';
 import { launch, open, settle } from './browser.mjs';
-import { EMPTY, fleetOf } from './fleets.mjs';
+import { EMPTY, TABLES, changedFleet, fleetOf, wideFleetOf, without } from './fleets.mjs';
 import { fleetPage } from './pages.mjs';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -93,11 +93,12 @@ describe('many hosts', { skip }, () => {
 
   test('before is set against after, host by host', async () => {
     const page = await open(browser, thousand);
-    const [what, hosts, less, before, after, difference] = await page.$eval('#fleet-groups tbody tr', (row) => [row.dataset.what, ...[...row.querySelectorAll('td')].map((cell) => cell.textContent)]);
+    const [what, hosts, less, before, after, difference] = await page.$eval('#fleet-groups tbody tr', (row) => [row.dataset.what, ...[...row.querySelectorAll('td')].map((cell) => (cell.querySelector('span') ?? cell).textContent)]);
     assert.equal(what, 'labels none → policy=workers');
     assert.deepEqual([hosts, less], ['500', '500']);
     assert.ok(parseFloat(before) > parseFloat(after), `${before} ${after}`);
     assert.equal(difference, '−90 %');
+    assert.deepEqual([...new Set(await page.$$eval('#fleet-changed .ratio', (cells) => cells.map((cell) => `${cell.dataset.verdict} by ${cell.dataset.basis}`)))], ['better by hours']);
     const rows = await page.$$eval('#fleet-changed tbody tr', (rows) => rows.map((row) => [row.dataset.host, ...[...row.querySelectorAll('td.heat')].map((cell) => Number(cell.dataset.share))]));
     assert.equal(rows.length, 20);
     for (const [name, a, b] of rows) {
@@ -113,10 +114,10 @@ describe('many hosts', { skip }, () => {
     for (const host of split.hosts) {
       const [period] = host.periods;
       const half = (is_after, ns) => ({ ...period, labels: 'pool=a', is_after, first_ms: is_after ? split.changed_ms : split.from_ms, watched_ns: host.watched_ns / 2, ns });
-      host.periods = [half(false, 4e9), half(true, 1e9)];
+      host.periods = [half(false, 4e12), half(true, 1e12)];
     }
     const page = await open(browser, fleetPage(split));
-    const rows = await page.$$eval('#fleet-groups tbody tr', (rows) => rows.map((row) => [row.dataset.what, row.querySelector('td.ratio').textContent]));
+    const rows = await page.$$eval('#fleet-groups tbody tr', (rows) => rows.map((row) => [row.dataset.what, row.querySelector('td.ratio span').textContent]));
     assert.deepEqual(rows, [['the change at 2026-11-22 12:00 UTC', '−75 %']]);
     await page.close();
   });
@@ -149,12 +150,146 @@ describe('many hosts', { skip }, () => {
     const page = await open(browser, fleetPage(EMPTY));
     assert.match(await page.$eval('#verdict', (one) => one.textContent), /no rows of any host/);
     assert.deepEqual(page.complaints, []);
+    assert.ok(!/No kernel thread waited|Nobody was preferred/i.test(await page.$eval('main', (one) => one.innerText)));
     await page.close();
     const plain = await open(browser, thousand, { javascript: false });
     const text = await plain.$eval('body', (body) => body.innerText);
     assert.ok(text.includes(fleet.hosts[0].name) && /On \d+ of 1,000 hosts/.test(text));
     await plain.close();
   });
+
+  // Each set of tables without a row: what the page says of waiting, of hours and culprits, of changes, of episodes.
+  test('no table is health', async () => {
+    const whole = fleetOf(8);
+    for (let bits = 0; bits < 16; bits++) {
+      const missing = TABLES.filter((_, bit) => (bits >> bit) & 1);
+      const is = (table) => !missing.includes(table);
+      const page = await open(browser, fleetPage(without(whole, missing)), { width: bits % 2 ? 1280 : 420 });
+      const said = await page.evaluate(() => {
+        const text = (selector) => document.querySelector(selector)?.innerText ?? '';
+        const all = (selector, of) => [...document.querySelectorAll(selector)].map(of);
+        return {
+          heading: text('#verdict h1'),
+          gaps: all('#verdict .gaps li', (one) => one.innerText.split(' ')[0]),
+          figures: all('#verdict dd[data-least]', (one) => [one.dataset.least, one.innerText]),
+          isWarning: document.querySelector('#verdict').classList.contains('warning'),
+          hosts: all('#map tr[data-host] td:nth-of-type(1)', (one) => one.innerText),
+          hot: document.querySelectorAll('#map td[data-share]').length,
+          hours: text('#hours'),
+          culprits: text('#culprits'),
+          differences: all('#changes [data-verdict]', (one) => one.dataset.verdict),
+          changes: text('#changes'),
+          episodes: text('#episodes'),
+          bars: document.querySelectorAll('#hours i').length,
+        };
+      });
+      const why = missing.join();
+      const [hasTime, hasWaits] = [is('wait_rollup'), is('blame_rollup')];
+      assert.deepEqual(said.gaps, missing, why);
+      assert.equal(said.isWarning, missing.length > 0, why);
+      const heading = missing.length === 4 ? /There are no rows of any host/ : !hasWaits ? /It is not known how long/ : hasTime ? /On 2 of 8 hosts/ : /waited [\d,.]+ s on 8 hosts .* not known/;
+      assert.match(said.heading, heading, why);
+      assert.equal(said.hosts.length, missing.length === 4 ? 0 : 8, why);
+      const figure = hasWaits ? (hasTime ? / %$/ : / (s|ms|µs)$/) : /^\?$/;
+      assert.ok(said.hosts.every((text) => figure.test(text)), `${why}: ${said.hosts}`);
+      assert.equal(said.hot > 0, hasTime && hasWaits, `${why}: colour is a part of the time`);
+      const known = said.figures.filter(([least]) => least !== 'unknown');
+      assert.equal(known.length, hasTime && hasWaits ? 4 : 0, `${why}: nobody counts as well`);
+      assert.equal(said.figures.length - known.length, missing.length === 4 || (hasTime && hasWaits) ? 0 : 1, why);
+      assert.equal(said.bars, hasWaits ? 24 : 0, why);
+      assert.equal(/Not known: blame_rollup/.test(said.hours), !hasWaits, why);
+      assert.equal(/Not known: blame_rollup/.test(said.culprits), !hasWaits, why);
+      assert.equal(said.differences.length > 0, hasTime || hasWaits, why);
+      assert.ok(said.differences.every((verdict) => (verdict === 'unknown') === !(hasTime && hasWaits)), `${why}: ${said.differences}`);
+      assert.equal(/no row says which kernel/.test(said.changes), !hasTime && !hasWaits, why);
+      assert.equal(/There are no episodes here: either/.test(said.episodes), !is('episodes'), why);
+      assert.deepEqual(page.complaints, [], why);
+      await page.close();
+    }
+  });
+
+  test('hosts of which a table says nothing stand beside the others', async () => {
+    const some = fleetOf(4);
+    Object.assign(some.hosts[0], { watched_ns: null });
+    Object.assign(some.hosts[1], { ns: null, others_ns: 0 });
+    Object.assign(some.hosts[2], { ns: null, others_ns: 0, watched_ns: null, periods: [] });
+    some.rest = { hosts: 3, unknown: 1 };
+    const page = await open(browser, fleetPage(some));
+    const rows = await page.$$eval('#map tbody tr', (rows) => rows.map((row) => [row.dataset.host ?? row.dataset.rest, row.querySelector('td').innerText, row.querySelector('.where')?.innerText.split(' · ')[0]]));
+    const [noTime, noWaits, nothing, whole] = some.hosts.map((host) => host.name);
+    assert.deepEqual(rows.map(([name]) => name), ['all', whole, noTime, ...[noWaits, nothing].sort()]);
+    assert.equal(rows[0][2], 'of 1 of which the part of the time is known');
+    assert.equal(rows[0][1], rows[1][1], 'the part of the time of all is that of those of which it is known');
+    assert.match(rows[2][1], / s$/);
+    assert.deepEqual(Object.fromEntries(rows.slice(2).map(([name, , where]) => [name, where])), { [noTime]: 'time watched not known', [noWaits]: 'waiting not known', [nothing]: 'no sums' });
+    const counts = await page.$$eval('#verdict dd[data-least]', (all) => all.map((one) => [one.dataset.least, one.innerText]));
+    assert.deepEqual(counts.filter(([, count]) => count !== '0').map(([least, count]) => `${least}:${count}`).sort(), ['0:3', 'unknown:4'].sort());
+    await page.close();
+  });
+
+  test('a change has a colour only where it is one', async () => {
+    const noise = (i) => 0.01 * (1 + 0.8 * Math.sin(i * 12.9898));
+    const times = (count, of) => Array.from({ length: count }, (_, i) => of(i));
+    const steady = { hours: 12, deviation: 0.002 };
+    const page = await open(
+      browser,
+      fleetPage(
+        changedFleet({
+          noise: times(189, (i) => [noise(i), noise(i + 1000)]),
+          worse: times(20, (i) => [noise(i), noise(i) + 0.01]),
+          tiny: [[0.0005, 0.00054]],
+          jump: [[0.001, 0.02]],
+          hours: [[0.01, 0.03, steady]],
+          unsteady: [[0.01, 0.03, { hours: 12, deviation: 0.03 }]],
+        }),
+      ),
+    );
+    const rows = await page.$$eval('#fleet-groups tbody tr', (rows) => rows.map((row) => [row.dataset.what.split('=')[1], ...['verdict', 'basis'].map((key) => row.querySelector('.ratio').dataset[key]), row.querySelector('.ratio').className.split(' ').pop(), row.querySelector('.ratio').innerText.split('\n')]));
+    assert.deepEqual(
+      rows.map(([what, verdict, basis, colour]) => [what, verdict, basis, colour]).sort(),
+      [
+        ['hours', 'worse', 'hours', 'bad'],
+        ['jump', 'worse', 'size', 'bad'],
+        ['noise', 'unclear', 'hosts', 'muted'],
+        ['tiny', 'unclear', 'size', 'muted'],
+        ['unsteady', 'unclear', 'hours', 'muted'],
+        ['worse', 'worse', 'hosts', 'bad'],
+      ],
+    );
+    const text = Object.fromEntries(rows.map(([what, , , , lines]) => [what, lines]));
+    assert.equal(text.noise[0], 'no clear change');
+    assert.match(text.noise[1], /^[+−][\d.]+ %, −0\.\d\d to \+0\.\d\d points$/u);
+    assert.deepEqual(text.tiny, ['no clear change', '+8.0 %, by its size alone, too few hours']);
+    await page.close();
+  });
+
+  // All that a page has, at its most: sixteen roles, names as long as they come.
+  for (const [width, dark] of [[1400, false], [1400, true], [900, false], [420, false], [420, true]])
+    test(`nothing is cut at ${width} pixels${dark ? ', dark' : ''}`, async () => {
+      const page = await open(browser, fleetPage(wideFleetOf(30)), { width, dark });
+      assert.equal(await page.$$eval('#map thead th', (all) => all.length), 19, 'a host, its kernel threads, sixteen roles, all others');
+      const cut = await page.evaluate(() => {
+        const isCut = (element) => {
+          const box = element.getBoundingClientRect();
+          const { overflowX, display } = getComputedStyle(element);
+          return box.width > 1 && (box.right > innerWidth + 0.5 || box.left < -0.5 || (element.scrollWidth > element.clientWidth + 1 && overflowX !== 'visible' && display !== 'inline'));
+        };
+        // What is in a cell reaches into no other.
+        const isOver = (element) => {
+          const [range, box] = [document.createRange(), element.getBoundingClientRect()];
+          range.selectNodeContents(element);
+          return box.width > 1 && [...range.getClientRects()].some(({ left, right }) => right > box.right + 1 || left < box.left - 1);
+        };
+        const hidden = (element) => element.closest('.skip') || getComputedStyle(element.closest('thead') ?? element).clipPath !== 'none';
+        return [...document.querySelectorAll('main *')].filter((element) => !hidden(element) && (isCut(element) || (['TH', 'TD'].includes(element.tagName) && isOver(element)))).map((element) => `${element.tagName} ${element.textContent.slice(0, 60)}`);
+      });
+      assert.deepEqual(cut, []);
+      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
+      // What is shortened has the whole as its title.
+      const short = await page.$$eval('#map .sort span', (all) => all.filter((one) => one.textContent.includes('…')).map((one) => one.title));
+      assert.ok(short.length >= 2 && short.every((title) => title.length > 40 && !title.includes('…')), short.join());
+      await page.close();
+    });
 
   for (const [width, dark] of [[1280, false], [1280, true], [400, false]]) {
     test(`it is for everybody at ${width} pixels${dark ? ', dark' : ''}`, async () => {

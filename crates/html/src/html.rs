@@ -102,7 +102,7 @@ fn page(
     let traces: Vec<TraceData> = traces.into_iter().map(|trace| trace.into_data(&mut columns)).collect();
     let data = PageData { schema: "unstarve.page/1", generator, rules: RuleData::all(&LEGEND), comparison, traces };
     let blob = columns.finish(&data).map_err(PageError::Json)?;
-    document(&Document { title, plain, blob: &blob, program: PROGRAM })
+    document(&Document { title, plain, blob: &blob, program: PROGRAM, more_style: "" })
 }
 
 /// The parts in which pages differ.
@@ -113,31 +113,35 @@ pub(crate) struct Document<'a> {
     /// The data for the program.
     pub blob: &'a [u8],
     pub program: &'a str,
+    /// Rules beside those of all pages; may be empty.
+    pub more_style: &'a str,
 }
 
 /// Assembles the file.
 pub(crate) fn document(page: &Document<'_>) -> Result<String, PageError> {
-    let Document { plain, program, .. } = page;
+    let Document { plain, program, more_style, .. } = page;
+    let more = if more_style.is_empty() { String::new() } else { format!("\n<style>{more_style}</style>") };
     let data = STANDARD.encode(compressed(page.blob).map_err(PageError::Compress)?);
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main id=\"page\">\n{plain}\
+         <title>{title}</title>\n<style>{STYLE}</style>{more}\n</head>\n<body>\n<main id=\"page\">\n{plain}\
          <p class=\"plain-note\">The rest of this page needs JavaScript, which is switched off here. Save the file and \
          open it in a browser.</p>\n</main>\n\
          <script type=\"application/octet-stream\" id=\"data\">{data}</script>\n<script>{program}</script>\n\
          </body>\n</html>\n",
-        policy = policy(program),
+        policy = policy(program, more_style),
         title = escaped(page.title),
     ))
 }
 
 /// The content security policy: no loading, no program but the page's own, no text as HTML.
-fn policy(program: &str) -> String {
+fn policy(program: &str, more_style: &str) -> String {
+    let more = if more_style.is_empty() { String::new() } else { format!(" '{}'", hash(more_style)) };
     format!(
-        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'; \
+        "default-src 'none'; script-src '{}'; style-src '{}'{more}; img-src data:; base-uri 'none'; form-action 'none'; \
          require-trusted-types-for 'script'; trusted-types 'none'",
         hash(program),
         hash(STYLE)

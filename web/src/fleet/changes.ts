@@ -4,25 +4,24 @@ import type { Fleet, FleetHost, FleetPeriod } from '../data';
 import { button, fill, h, section } from '../dom';
 import { counted, grouped, percent } from '../format';
 import type { Filter } from './filter';
-import { cell, moment, ofPeriod, share, sum, type Part } from './shares';
+import { effectOnHost, effectOnHosts, type Effect, type Sides } from './effect';
+import { cell, greatestFirst, moment, ofPeriod, share, shareCell, sum, type Part } from './shares';
+import { LONGEST_NAME, name, table } from './table';
 
 const ROWS = 20;
 const MORE = 200;
 
-/** A change of a host, with what its kernel threads waited before and after. */
-export interface Change {
+/** A change of a host. */
+export interface Change extends Sides {
   host: FleetHost;
   what: string;
-  at: number;
-  before: Part;
-  after: Part;
 }
 
 /** The changes of a host, in the order of time: each between a period and the next. */
 export function changesOf(host: FleetHost, changedAt: number | null): Change[] {
   return host.periods.slice(1).map((after, i) => {
     const before = host.periods[i];
-    return { host, what: difference(before, after, changedAt), at: after.first_ms, before: ofPeriod(before), after: ofPeriod(after) };
+    return { host, what: difference(before, after, changedAt), before, after };
   });
 }
 
@@ -49,7 +48,7 @@ export class Changes {
     private readonly fleet: Fleet,
     private readonly filter: Filter,
   ) {
-    const intro = 'For which part of the time kernel threads waited while others were preferred: by kernel and labels, and on hosts that changed. What else changed at the same time is not known here.';
+    const intro = 'For which part of the time kernel threads waited while others were preferred: by kernel and labels, and on hosts that changed. What else changed at the same time is not known here. A difference has a colour if it is at least 0.1 points (0.1 % of the time) and a tenth of the greater side, and its interval over hosts, or over hours of one host, leaves out zero; the intervals of a table hold together with 95 %.';
     this.element = section('changes', 'Before and after', intro, this.box);
     filter.onChange(() => {
       this.shown = ROWS;
@@ -61,13 +60,12 @@ export class Changes {
   private show(): void {
     const { hosts } = this.filter;
     const changes = hosts.flatMap((host) => changesOf(host, this.fleet.changed_ms));
-    const difference = (change: Change): number => share(change.after) - share(change.before);
-    changes.sort((a, b) => Math.abs(difference(b)) - Math.abs(difference(a)));
+    changes.sort((a, b) => size(b) - size(a));
     fill(
       this.box,
       this.kinds('By kernel', 'kernel', hosts, (period) => period.kernel ?? 'unknown'),
       this.kinds('By labels', 'labels', hosts, (period) => period.labels ?? 'none'),
-      changes.length ? this.groups(changes) : h('p', { class: 'small muted', id: 'changes-none' }, 'None of these hosts changed its kernel or labels in this time. unstarve sql --page FILE --changed-at TIME sets what was before a time against what was after it.'),
+      changes.length ? this.groups(changes) : h('p', { class: 'small muted', id: 'changes-none' }, none(hosts)),
       changes.length ? this.list(changes) : null,
     );
   }
@@ -84,13 +82,18 @@ export class Changes {
       }
     if (id === 'labels' && kinds.size < 2) return null;
     const rows = [...kinds].map(([name, kind]) => ({ name, hosts: kind.hosts.size, part: sum(kind.parts) }));
-    rows.sort((a, b) => share(b.part) - share(a.part));
+    if (!rows.length) return null;
+    rows.sort((a, b) => greatestFirst(a.part, b.part));
     const shown = rows.slice(0, ROWS);
     return h(
       'div',
       {},
       h('h3', { class: 'gap' }, title),
-      table(`by-${id}`, [title === 'By kernel' ? 'Kernel' : 'Labels', 'Hosts', 'Waited'], shown.map((row) => h('tr', { 'data-kind': row.name }, h('th', { scope: 'row' }, row.name), h('td', { class: 'number' }, grouped(row.hosts)), cell(row.part)))),
+      table(
+        `fleet-by-${id}`,
+        [{ name: title === 'By kernel' ? 'Kernel' : 'Labels' }, number('Hosts'), number('Waited')],
+        shown.map((row) => h('tr', { 'data-kind': row.name }, h('th', { scope: 'row' }, name(row.name, LONGEST_CHANGE)), h('td', { class: 'number' }, grouped(row.hosts)), cell(row.part))),
+      ),
       rows.length > shown.length ? h('p', { class: 'small muted' }, `${grouped(rows.length - shown.length)} more wait less.`) : null,
     );
   }
@@ -100,17 +103,17 @@ export class Changes {
     const groups = new Map<string, Change[]>();
     for (const change of changes) groups.set(change.what, [...(groups.get(change.what) ?? []), change]);
     const rows = [...groups].sort((a, b) => b[1].length - a[1].length).slice(0, ROWS);
-    const better = (all: Change[]): number => all.filter((change) => share(change.after) < share(change.before)).length;
     return h(
       'div',
       {},
       h('h3', { class: 'gap' }, 'What was changed'),
       table(
-        'groups',
-        ['Change', 'Hosts', 'Wait less', 'Before', 'After', 'Difference'],
+        'fleet-groups',
+        [{ name: 'Change' }, number('Hosts'), number('Wait less'), number('Before'), number('After'), number('Difference')],
         rows.map(([what, all]) => {
-          const [before, after] = [sum(all.map((one) => one.before)), sum(all.map((one) => one.after))];
-          return h('tr', { 'data-what': what }, h('th', { scope: 'row' }, what), h('td', { class: 'number' }, grouped(new Set(all.map((one) => one.host)).size)), h('td', { class: 'number' }, grouped(better(all))), cell(before), cell(after), ratio(before, after));
+          const effect = effectOnHosts(all.map((change) => [change.host, change]), groups.size);
+          const hosts = new Set(all.map((one) => one.host)).size;
+          return h('tr', { 'data-what': what }, h('th', { scope: 'row' }, name(what, LONGEST_CHANGE)), h('td', { class: 'number' }, grouped(hosts)), h('td', { class: 'number' }, waitLess(all)), ...sides(effect, all.map(({ before }) => before), all.map(({ after }) => after)), differenceCell(effect));
         }),
       ),
       groups.size > rows.length ? h('p', { class: 'small muted' }, `${counted(groups.size - rows.length, 'more kind')} of change.`) : null,
@@ -129,9 +132,9 @@ export class Changes {
       {},
       h('h3', { class: 'gap' }, 'Host by host, the greatest difference first'),
       table(
-        'changed',
-        ['Host', 'When', 'Change', 'Before', 'After', 'Difference'],
-        top.map((change) => h('tr', { 'data-host': change.host.name }, h('th', { scope: 'row' }, change.host.name), h('td', {}, moment(change.at)), h('td', {}, change.what), cell(change.before), cell(change.after), ratio(change.before, change.after))),
+        'fleet-changed',
+        [{ name: 'Host' }, { name: 'When', isWords: true }, { name: 'Change', isWords: true }, number('Before'), number('After'), number('Difference')],
+        top.map((change) => h('tr', { 'data-host': change.host.name }, h('th', { scope: 'row' }, name(change.host.name, LONGEST_NAME)), h('td', {}, moment(change.after.first_ms)), h('td', {}, name(change.what, LONGEST_CHANGE)), cell(ofPeriod(change.before)), cell(ofPeriod(change.after)), differenceCell(effectOnHost(change, changes.length)))),
       ),
       h('p', { class: 'small muted' }, rest ? `${grouped(top.length)} of ${counted(changes.length, 'change')}.` : `${counted(changes.length, 'change')}.`),
       rest ? more : null,
@@ -139,13 +142,59 @@ export class Changes {
   }
 }
 
-function table(id: string, heads: string[], rows: HTMLElement[]): HTMLElement {
-  const number = (head: string): boolean => ['Hosts', 'Wait less', 'Waited', 'Before', 'After', 'Difference'].includes(head);
-  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': heads.join(', ') }, h('table', { id: `fleet-${id}` }, h('thead', {}, h('tr', {}, ...heads.map((head) => h('th', { scope: 'col', class: number(head) ? 'number' : null }, head)))), h('tbody', {}, ...rows)));
+/** Characters of labels, and of what was changed. */
+const LONGEST_CHANGE = 160;
+
+function number(head: string): { name: string; isNumber: true } {
+  return { name: head, isNumber: true };
 }
 
-function ratio(before: Part, after: Part): HTMLElement {
-  const [a, b] = [share(before), share(after)];
-  const text = a === b ? 'the same' : a === 0 ? 'new' : `${b > a ? '+' : '−'}${percent(Math.abs(b - a) / a)}`;
-  return h('td', { class: `number ratio ${b < a ? 'good' : b > a ? 'bad' : ''}` }, text);
+/** By how much the part of the time changed; what is not known comes last. */
+function size({ before, after }: Change): number {
+  const [a, b] = [share(ofPeriod(before)), share(ofPeriod(after))];
+  return a === null || b === null ? -1 : Math.abs(b - a);
+}
+
+function none(hosts: FleetHost[]): string {
+  if (!hosts.some((host) => host.periods.length)) return 'Of these hosts no row says which kernel and labels they had.';
+  return 'None of these hosts changed its kernel or labels in this time. unstarve sql --page FILE --changed-at TIME sets what was before a time against what was after it.';
+}
+
+/** How many hosts wait less after their last change, of those of which that is known. */
+function waitLess(changes: Change[]): string {
+  const less = new Map<FleetHost, boolean>();
+  for (const { host, before, after } of changes) {
+    const [a, b] = [share(ofPeriod(before)), share(ofPeriod(after))];
+    if (a !== null && b !== null) less.set(host, b < a);
+  }
+  return less.size ? grouped([...less.values()].filter(Boolean).length) : '?';
+}
+
+/** Before and after: means over the hosts; where no part of the time is known, sums. */
+function sides(effect: Effect, before: FleetPeriod[], after: FleetPeriod[]): HTMLElement[] {
+  const of = (periods: FleetPeriod[]): Part => sum(periods.map(ofPeriod));
+  if (effect.verdict === 'unknown') return [cell(of(before)), cell(of(after))];
+  return [shareCell(effect.before, 'mean of the hosts'), shareCell(effect.after, 'mean of the hosts')];
+}
+
+const COLOURS = { better: 'good', worse: 'bad', unclear: 'muted', unknown: 'muted' };
+
+/** How much more or less, in a colour where that is clear. */
+function differenceCell({ verdict, basis, before, after, interval }: Effect): HTMLElement {
+  const relative = before === null || after === null ? '' : ratio(before, after);
+  const isClear = verdict === 'better' || verdict === 'worse';
+  const said = isClear ? relative : verdict === 'unclear' ? 'no clear change' : 'not known';
+  const range = interval ? `${points(interval[0])} to ${points(interval[1])} points` : basis === 'size' ? 'by its size alone, too few hours' : '';
+  const note = [isClear ? '' : relative, range].filter(Boolean).join(', ');
+  return h('td', { class: `number ratio ${COLOURS[verdict]}`, 'data-verdict': verdict, 'data-basis': basis }, h('span', {}, said), note ? h('span', { class: 'note' }, note) : null);
+}
+
+function ratio(a: number, b: number): string {
+  return a === b ? 'the same' : a === 0 ? 'new' : `${b > a ? '+' : '−'}${percent(Math.abs(b - a) / a)}`;
+}
+
+/** `−0.46`: hundredths of the time. */
+function points(value: number): string {
+  const text = Math.abs(value * 100).toFixed(2);
+  return `${Number(text) === 0 ? '' : value > 0 ? '+' : '−'}${text}`;
 }

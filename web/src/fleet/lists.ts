@@ -5,17 +5,22 @@ import { fill, h, section, vary } from '../dom';
 import { counted, grouped, nanos, percent } from '../format';
 import { ruleLook } from '../rules';
 import type { Filter } from './filter';
-import { moment } from './shares';
+import { moment, seconds } from './shares';
+import { LONGEST_NAME, name, table } from './table';
 
 const EPISODES = 50;
+
+/** What nobody may conclude from, if this table has no row. */
+const NO_BLAME = 'Not known: blame_rollup, which says who waited for whom, has no rows here.';
+const NO_EPISODES = 'There are no episodes here: either nothing was recorded, or the table episodes did not get here.';
 
 /** Kernel threads of all hosts, hour by hour. */
 export function hoursView(fleet: Fleet): HTMLElement {
   const most = Math.max(1, ...fleet.hours.map((hour) => hour.ns));
-  const bars = fleet.hours.map((hour) => vary(h('i', { title: `${moment(hour.at_ms)}: ${nanos(hour.ns)} on ${counted(hour.hosts, 'host')}`, 'data-ns': hour.ns }), { share: (hour.ns / most).toFixed(4) }));
+  const bars = fleet.hours.map((hour) => vary(h('i', { title: `${moment(hour.at_ms)}: ${seconds(hour.ns)} on ${counted(hour.hosts, 'host')}`, 'data-ns': hour.ns }), { share: (hour.ns / most).toFixed(4) }));
   const [first, last] = [fleet.hours[0], fleet.hours[fleet.hours.length - 1]];
-  const said = first ? `From ${moment(first.at_ms)} to ${moment(last.at_ms)}; the highest bar is ${nanos(most)} of one hour.` : '';
-  const body = first ? h('div', { class: 'panel' }, h('div', { class: 'hours', role: 'img', 'aria-label': said }, ...bars), h('p', { class: 'small muted' }, said)) : h('p', { class: 'empty' }, 'No kernel thread waited while others were preferred.');
+  const said = first ? `From ${moment(first.at_ms)} to ${moment(last.at_ms)}; the highest bar is ${seconds(most)} of one hour.` : '';
+  const body = first ? h('div', { class: 'panel' }, h('div', { class: 'hours', role: 'img', 'aria-label': said }, ...bars), h('p', { class: 'small muted' }, said)) : h('p', { class: 'empty' }, fleet.missing.includes('blame_rollup') ? NO_BLAME : 'In the sums that are here no kernel thread waited while others were preferred.');
   return section('hours', 'Hour by hour', 'For how long kernel threads of all hosts waited while others were preferred.', body);
 }
 
@@ -28,14 +33,14 @@ export function culpritsView(fleet: Fleet): HTMLElement {
     return h(
       'li',
       { 'data-ns': ns },
-      h('span', { class: 'who' }, occupant),
+      h('span', { class: 'who' }, name(occupant, LONGEST_NAME)),
       h('span', { class: 'rule', title: look.meaning }, rule),
       h('span', { class: 'track' }, vary(h('span', { class: `fill ${look.pattern}` }), { colour: look.colour, share: part.toFixed(4) })),
-      h('span', { class: 'amount' }, nanos(ns)),
+      h('span', { class: 'amount' }, seconds(ns)),
       h('span', { class: 'share', title: `on ${counted(hosts, 'host')}` }, percent(part)),
     );
   });
-  const body = rows.length ? h('div', { class: 'panel' }, h('ul', { class: 'bars' }, ...rows)) : h('p', { class: 'empty' }, 'Nobody was preferred to anybody.');
+  const body = rows.length ? h('div', { class: 'panel' }, h('ul', { class: 'bars' }, ...rows)) : h('p', { class: 'empty' }, fleet.missing.includes('blame_rollup') ? NO_BLAME : 'In the sums that are here nobody was preferred to anybody.');
   return section('culprits', 'Who is preferred', 'Who had the CPU while others waited, by which rule, on all hosts together, worst first. Percentages are parts of what is listed.', body);
 }
 
@@ -46,14 +51,14 @@ export function episodesView(fleet: Fleet, filter: Filter): HTMLElement {
     const names = new Set(filter.hosts.map((host) => host.name));
     const matching = fleet.episodes.filter((episode) => !filter.isOn || names.has(episode.host));
     const rows = matching.slice(0, EPISODES).map(row);
-    const heads = ['When', 'Host', 'Who waited', 'For whom', 'Waited', 'What to do', 'Report'];
+    const heads = [{ name: 'Host' }, { name: 'When' }, { name: 'Who waited' }, { name: 'For whom' }, { name: 'Waited', isNumber: true }, { name: 'What to do' }, { name: 'Report', isWords: true }];
     const said = `${grouped(rows.length)} of ${counted(fleet.episodes_in_all, 'episode')}${filter.isOn ? ', of the hosts that are looked at' : ''}, the longest first.`;
     fill(
       box,
       rows.length
-        ? h('div', { class: 'scroll matrix', tabindex: 0, role: 'region', 'aria-label': 'Episodes' }, h('table', { id: 'fleet-episodes' }, h('thead', {}, h('tr', {}, ...heads.map((head) => h('th', { scope: 'col', class: head === 'Waited' ? 'number' : null }, head)))), h('tbody', {}, ...rows)))
-        : h('p', { class: 'empty' }, fleet.episodes_in_all ? 'None of these hosts has one of the longest episodes.' : 'There are no episodes.'),
-      h('p', { class: 'small muted' }, said),
+        ? table('fleet-episodes', heads, rows)
+        : h('p', { class: 'empty' }, fleet.episodes_in_all ? 'None of these hosts has one of the longest episodes.' : NO_EPISODES),
+      rows.length ? h('p', { class: 'small muted' }, said) : null,
     );
   };
   filter.onChange(show);
@@ -61,18 +66,18 @@ export function episodesView(fleet: Fleet, filter: Filter): HTMLElement {
   return section('episodes', 'The worst episodes', 'What unstarve watch recorded: each has a trace on its host.', box);
 }
 
-function row(episode: FleetEpisode): HTMLElement {
+function row(episode: FleetEpisode): HTMLTableRowElement {
   const { host, id, victim, culprit, rule, finding, ns, remedy, trace, link } = episode;
   const report = link && isWeb(link) ? h('a', { href: link, rel: 'noreferrer noopener', target: '_blank' }, 'Report') : null;
   return h(
     'tr',
     { 'data-episode': id },
+    h('th', { scope: 'row' }, name(host, LONGEST_NAME)),
     h('td', {}, moment(episode.at_ms)),
-    h('th', { scope: 'row' }, host),
-    h('td', {}, victim ?? '?', h('span', { class: 'where' }, finding ?? '')),
-    h('td', {}, culprit ?? '?', h('span', { class: 'where' }, rule ?? '')),
+    h('td', {}, name(victim ?? '?', LONGEST_NAME), h('span', { class: 'where', title: finding }, finding ?? '')),
+    h('td', {}, name(culprit ?? '?', LONGEST_NAME), h('span', { class: 'where', title: rule }, rule ?? '')),
     h('td', { class: 'number', 'data-ns': ns }, nanos(ns)),
-    h('td', {}, remedy ?? ''),
+    h('td', {}, remedy ?? '–'),
     h('td', {}, report, h('span', { class: 'where', title: trace ?? '' }, trace ?? '')),
   );
 }

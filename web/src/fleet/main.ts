@@ -10,7 +10,8 @@ import { Changes } from './changes';
 import { Filter } from './filter';
 import { culpritsView, episodesView, hoursView } from './lists';
 import { HostMap } from './map';
-import { moment, ofKernel } from './shares';
+import { moment, ofKernel, share } from './shares';
+import './style.css';
 
 const SECTIONS: [string, string][] = [
   ['map', 'Hosts and who waits'],
@@ -78,14 +79,28 @@ const STEPS: [number, string][] = [
   [0, 'less'],
 ];
 
-function verdict({ headline, lead, fleet }: FleetPage): HTMLElement {
-  const shares = fleet.hosts.map((host) => (host.watched_ns > 0 ? ofKernel(fleet, host) / host.watched_ns : 0));
-  const figures = STEPS.map(([least, words], i) => {
+function verdict({ headline, lead, gaps, fleet }: FleetPage): HTMLElement {
+  const shares = fleet.hosts.map((host) => share(ofKernel(fleet, host)));
+  const known = shares.filter((value) => value !== null);
+  const restKnown = fleet.rest.hosts - fleet.rest.unknown;
+  const unknown = shares.length - known.length + fleet.rest.unknown;
+  const figure = (words: string, least: number | string, count: number): HTMLElement => h('div', {}, h('dt', {}, words), h('dd', { 'data-least': least }, grouped(count)), h('dd', { class: 'note' }, count === 1 ? 'host' : 'hosts'));
+  // Of no host that is known "0 hosts" would be an answer.
+  const steps = known.length + restKnown ? STEPS : [];
+  const figures = steps.map(([least, words], i) => {
     const below = i ? STEPS[i - 1][0] : Infinity;
-    const count = shares.filter((value) => value >= least && value < below).length + (i === STEPS.length - 1 ? fleet.rest.hosts : 0);
-    return h('div', {}, h('dt', {}, words), h('dd', { 'data-least': least }, grouped(count)), h('dd', { class: 'note' }, count === 1 ? 'host' : 'hosts'));
+    return figure(words, least, known.filter((value) => value >= least && value < below).length + (i === STEPS.length - 1 ? restKnown : 0));
   });
-  return h('section', { class: 'verdict info', id: 'verdict', 'aria-labelledby': 'verdict-title' }, h('h1', { id: 'verdict-title' }, headline), h('p', { class: 'lead' }, lead), h('dl', { class: 'figures' }, ...figures));
+  if (unknown) figures.push(figure('not known', 'unknown', unknown));
+  const isWhole = figures.length && !unknown && !gaps.length;
+  return h(
+    'section',
+    { class: `verdict ${isWhole ? 'info' : 'warning'}`, id: 'verdict', 'aria-labelledby': 'verdict-title' },
+    h('h1', { id: 'verdict-title' }, headline),
+    h('p', { class: 'lead' }, lead),
+    gaps.length ? h('ul', { class: 'gaps' }, ...gaps.map((gap) => h('li', {}, gap))) : null,
+    h('dl', { class: 'figures' }, ...figures),
+  );
 }
 
 void start();
