@@ -42,7 +42,9 @@ pub struct SnapshotArgs {
 
 pub fn run(args: SnapshotArgs) -> Result<ExitCode> {
     if let Some(directory) = &args.tables {
-        tables::write_host(directory, &taken(&args)?)?;
+        // A pseudonym that is the same everywhere would be none.
+        let machine_id = if args.redact { None } else { unstarve_host::machine_id(&Root::at(&args.root)) };
+        tables::write_host(directory, &taken(&args)?, machine_id.as_deref())?;
         return Ok(ExitCode::SUCCESS);
     }
     let target = Target::open(&args.output)?;

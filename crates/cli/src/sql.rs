@@ -15,7 +15,7 @@ const SQL: Companion = Companion {
         "it is in no package; build it from the source with `make build-sql`, or read the tables with another engine, ",
         "for example DuckDB:\n",
         "    duckdb -c \"select host, victim_role, sum(ns)/1e9 as seconds from \
-         '/var/lib/unstarve/tables/table=blame_rollup/**/*.parquet'\n",
+         '/var/lib/unstarve/tables/v1/table=blame_rollup/**/*.parquet'\n",
         "               where rule = 'class' group by all order by seconds desc\""
     ),
 };

@@ -25,7 +25,7 @@ const WITHOUT_PARQUET: &str =
 
 /// Not in this build.
 #[cfg(not(feature = "columnar"))]
-pub fn write_host(_: &Path, _: &Snapshot) -> Result<()> {
+pub fn write_host(_: &Path, _: &Snapshot, _: Option<&str>) -> Result<()> {
     anyhow::bail!(WITHOUT_PARQUET)
 }
 
@@ -37,7 +37,7 @@ pub fn write_proofs(_: &Path, _: &[&Proof]) -> Result<()> {
 
 /// Writes a host and its settings as rows of `hosts` and `settings`.
 #[cfg(feature = "columnar")]
-pub fn write_host(directory: &Path, snapshot: &Snapshot) -> Result<()> {
+pub fn write_host(directory: &Path, snapshot: &Snapshot, machine_id: Option<&str>) -> Result<()> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
     let now = WallTime(u64::try_from(now.as_nanos()).context("the clock is after 2500")?);
     let shelf = Shelf::open(directory)?;
@@ -45,7 +45,8 @@ pub fn write_host(directory: &Path, snapshot: &Snapshot) -> Result<()> {
     let part = part_name(&[host.as_deref().unwrap_or("unknown"), "snapshot", &now.0.to_string()]);
     let settings = Setting::all(snapshot);
     let kernel = snapshot.kernel.release.as_deref();
-    let begin = [Cell::text(host.as_deref()), Cell::text(snapshot.boot.as_deref()), now.0.into()];
+    let [host, machine_id, boot] = [host.as_deref(), machine_id, snapshot.boot.as_deref()].map(Cell::text);
+    let begin = [host, machine_id, boot, now.0.into()];
     let digest = digest_of(&settings);
     let row = [
         Cell::text(kernel),

@@ -31,8 +31,9 @@ struct Fleet {
 impl Fleet {
     fn new() -> Fleet {
         let place = tempfile::tempdir().expect("a place for files");
-        let path = place.path().join("tables");
-        let shelf = Shelf::open(&path).expect("a directory of our own");
+        let path = place.path().join("tables/v1");
+        std::fs::create_dir_all(&path).expect("it can be made");
+        let shelf = Shelf::open(&place.path().join("tables")).expect("a directory of our own");
         Fleet { _place: place, path, shelf, hosts: BTreeSet::new(), now: this_hour() }
     }
 
@@ -44,7 +45,7 @@ impl Fleet {
             let end = [Cell::Empty; 6];
             rows.row(
                 &[
-                    &[Cell::Text(&name), Cell::Empty, at.0.into(), Cell::Text("6.12")][..],
+                    &[Cell::Text(&name), Cell::Empty, Cell::Empty, at.0.into(), Cell::Text("6.12")][..],
                     &end[..5],
                     &[Cell::Text("0.1")],
                 ]
@@ -241,8 +242,8 @@ fn repeated(text: String, times: usize) -> Vec<u8> {
 
 /// The other columns that each file has.
 fn needed(rows: usize) -> [(&'static str, arrow_array::ArrayRef); 2] {
-    use arrow_array::{StringArray, TimestampNanosecondArray};
-    let ts = TimestampNanosecondArray::from(vec![0; rows]).with_timezone("UTC");
+    use arrow_array::{StringArray, TimestampMicrosecondArray};
+    let ts = TimestampMicrosecondArray::from(vec![0; rows]).with_timezone("UTC");
     [("ts", Arc::new(ts)), ("unstarve", Arc::new(StringArray::from(vec![""; rows])))]
 }
 

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampMicrosecondType, UInt64Type};
 use arrow_array::{
-    ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
+    Array, ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
+    TimestampMicrosecondArray, TimestampNanosecondArray, UInt32Array, UInt64Array,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -19,7 +21,7 @@ use unstarve_fleet::{
     live, status, verify,
 };
 use unstarve_model::WallTime;
-use unstarve_tables::{Cell, HOSTS, Partition, Shelf, parquet_file};
+use unstarve_tables::{Cell, HOSTS, Partition, Shelf, arrow_type, parquet_file};
 
 const HOUR: u64 = 3_600_000_000_000;
 const START: u64 = 1_795_305_600_000_000_000;
@@ -38,7 +40,7 @@ impl Place {
     }
 
     fn path(&self) -> PathBuf {
-        self.place.path().join("tables")
+        self.place.path().join("tables/v1")
     }
 
     fn store(&self) -> Store {
@@ -87,6 +89,11 @@ fn options(now: u64) -> Options {
     Options { now: WallTime(now), settle: Duration::ZERO, grace: Duration::from_secs(3600), keep: None }
 }
 
+/// A column of a list.
+fn list() -> ArrayRef {
+    Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([Some([Some(1)])]))
+}
+
 fn partition(hour: u64) -> Partition {
     Partition::of(HOSTS.name, WallTime(START + hour * HOUR))
 }
@@ -98,7 +105,7 @@ fn names(directory: &Path) -> Vec<String> {
 
 fn file(host: &str) -> Vec<u8> {
     let bytes = parquet_file(&HOSTS, |rows| {
-        let begin = [Cell::Text(host), Cell::Empty, START.into(), Cell::Text("6.12")];
+        let begin = [Cell::Text(host), Cell::Empty, Cell::Empty, START.into(), Cell::Text("6.12")];
         rows.row(&[&begin[..], &[Cell::Empty; 5], &[Cell::Text("0.1")]].concat())
     });
     bytes.expect("it can be encoded")
@@ -316,7 +323,7 @@ fn files_that_announce_too_much_are_refused() {
     let place = Place::new();
     place.write(0, "good");
     let hosts = |rows: usize| ("host".to_owned(), Arc::new(StringArray::from(vec!["x"; rows])) as ArrayRef);
-    let number = |name: String| (name, Arc::new(UInt64Array::from(vec![1])) as ArrayRef);
+    let number = |name: String| (name, Arc::new(Int64Array::from(vec![1])) as ArrayRef);
     let many = (0..40).map(|at| number(format!("c{at}"))).chain([hosts(1)]).collect();
     let long = vec![hosts(1), number("n".repeat(65))];
     // As many columns as the table may have with those of a newer version, but none of them is the table's.
@@ -371,7 +378,7 @@ fn odd(host: &str, more: &[(&str, ArrayRef)]) -> Vec<u8> {
 
 /// The columns that each file of `hosts` has, of one row.
 fn needed(host: &str) -> Vec<(String, ArrayRef)> {
-    let ts = TimestampNanosecondArray::from(vec![START as i64]).with_timezone("UTC");
+    let ts = TimestampMicrosecondArray::from(vec![(START / 1000) as i64]).with_timezone("UTC");
     vec![
         ("host".to_owned(), Arc::new(StringArray::from(vec![host]))),
         ("ts".to_owned(), Arc::new(ts)),
@@ -391,7 +398,7 @@ fn rows_that_cannot_be_placed_are_left_alone() {
             columns.map(|(column, old)| if column == name { (column, cells.clone()) } else { (column, old) }).collect(),
         )
     };
-    let no_time: ArrayRef = Arc::new(TimestampNanosecondArray::new_null(1).with_timezone("UTC"));
+    let no_time: ArrayRef = Arc::new(TimestampMicrosecondArray::new_null(1).with_timezone("UTC"));
     // The name of a host may be unknown: a snapshot of another machine has none.
     let no_host: ArrayRef = Arc::new(StringArray::new_null(1));
     place.shelf.put(&partition(0), "unknown", &with("host", no_host)).expect("it can be written");
@@ -487,7 +494,7 @@ fn more_columns(place: &Place, hour: u64) -> Vec<Vec<String>> {
 #[test]
 fn odd_columns_keep_out_nobody_elses() {
     let place = Place::new();
-    let number: ArrayRef = Arc::new(UInt64Array::from(vec![1]));
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
     let names: Vec<String> = (0..16).map(|at| format!("a{at:02}")).collect();
     let many: Vec<(&str, ArrayRef)> = names.iter().map(|name| (name.as_str(), Arc::clone(&number))).collect();
@@ -529,11 +536,7 @@ fn counting(place: &Place) -> Vec<String> {
 #[test]
 fn odd_columns_split_nobody_elses_rows() {
     let place = Place::new();
-    let odd_ones: [ArrayRef; 3] = [
-        Arc::new(UInt64Array::from(vec![1])),
-        Arc::new(StringArray::from(vec!["x"])),
-        Arc::new(Int32Array::from(vec![1])),
-    ];
+    let odd_ones: [ArrayRef; 3] = [Arc::new(Int64Array::from(vec![1])), Arc::new(StringArray::from(vec!["x"])), list()];
     for (at, column) in odd_ones.iter().cycle().take(12).enumerate() {
         place.write(0, &format!("{at:02}-a"));
         let bytes = odd("odd", &[("nice", Arc::clone(column))]);
@@ -549,9 +552,9 @@ fn odd_columns_split_nobody_elses_rows() {
 fn merged_files_are_written_again_only_to_become_fewer() {
     let place = Place::new();
     let columns: [ArrayRef; 4] = [
-        Arc::new(UInt64Array::from(vec![1])),
+        Arc::new(Int64Array::from(vec![1])),
         Arc::new(StringArray::from(vec!["x"])),
-        Arc::new(Int32Array::from(vec![1])),
+        list(),
         Arc::new(Float64Array::from(vec![1.0])),
     ];
     for (host, column) in ["a", "b", "c", "d"].iter().zip(columns) {
@@ -818,17 +821,65 @@ fn most_descriptors() -> u64 {
     soft.unwrap_or(1024).min(1024)
 }
 
+/// Types of versions before layout `v1`, and of programs that write with other libraries: each is read as the type of a table, of the table's
+/// columns and of others.
 #[test]
-fn integers_stay_what_they_are() {
-    // A column that every table lacks is kept with its type, whichever of the known ones that is.
+fn types_of_earlier_versions_are_converted() {
+    let moment = (START + 1_999) as i64;
+    let microseconds = (START / 1000 + 1).to_string();
+    let cells: [(&str, ArrayRef, &str); 9] = [
+        ("u64", Arc::new(UInt64Array::from(vec![7])), "7"),
+        ("u64 most", Arc::new(UInt64Array::from(vec![u64::MAX])), "9223372036854775807"),
+        ("u32", Arc::new(UInt32Array::from(vec![u32::MAX])), "4294967295"),
+        ("i32", Arc::new(Int32Array::from(vec![-5])), "-5"),
+        ("i64", Arc::new(Int64Array::from(vec![i64::MIN])), "-9223372036854775808"),
+        ("ns", Arc::new(TimestampNanosecondArray::from(vec![moment]).with_timezone("UTC")), &microseconds),
+        ("us", Arc::new(TimestampMicrosecondArray::from(vec![moment / 1000]).with_timezone("UTC")), &microseconds),
+        ("list", list(), "[1]"),
+        (
+            "lists",
+            Arc::new(ListArray::from_iter_primitive::<UInt64Type, _, _>([Some([Some(u64::MAX)])])),
+            "[9223372036854775807]",
+        ),
+    ];
     let place = Place::new();
-    let small: ArrayRef = Arc::new(Int32Array::from(vec![-5]));
-    place.shelf.put(&partition(0), "a", &odd("a", &[("small", small)])).expect("it can be written");
-    assert_eq!(place.compact().problems, []);
-    let merged = std::fs::read(place.hour(0).join(&place.merged(0)[0])).expect("it is there");
-    let decoded = decode(merged, &HOSTS, DecodeLimits::OUTPUT).expect("rows");
-    let small = decoded.batches[0].column_by_name("small").expect("kept").clone();
-    assert_eq!(small.as_primitive::<arrow_array::types::Int32Type>().value(0), -5);
+    let more: Vec<(&str, ArrayRef)> = cells.iter().map(|(name, cell, _)| (*name, Arc::clone(cell))).collect();
+    place.shelf.put(&partition(0), "odd", &odd("odd", &more)).expect("it can be written");
+    // The table's own.
+    let cpus: ArrayRef = Arc::new(UInt32Array::from(vec![8]));
+    let mut early = needed("early");
+    early[1].1 = Arc::new(TimestampNanosecondArray::from(vec![START as i64]).with_timezone("UTC"));
+    early.push(("cpus".to_owned(), cpus));
+    place.shelf.put(&partition(0), "early", &parquet(early)).expect("it can be written");
+    assert_eq!((place.compact().problems, place.hosts(0).len()), (Vec::new(), 2));
+    let mut found = std::collections::BTreeMap::new();
+    for name in place.merged(0) {
+        let merged = std::fs::read(place.hour(0).join(&name)).expect("it is there");
+        for batch in decode(merged, &HOSTS, DecodeLimits::OUTPUT).expect("rows").batches {
+            for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+                assert!(
+                    unstarve_tables::COLUMN_KINDS.iter().any(|kind| arrow_type(*kind) == *field.data_type()),
+                    "{field}"
+                );
+                if column.is_valid(0) {
+                    found.insert(field.name().clone(), shown(column));
+                }
+            }
+        }
+    }
+    for (name, _, expected) in cells {
+        assert_eq!(found.get(name).map(String::as_str), Some(expected), "{name}");
+    }
+    assert_eq!(found.get("cpus").map(String::as_str), Some("8"));
+}
+
+/// The first cell.
+fn shown(column: &ArrayRef) -> String {
+    let of_list = |list: &ListArray| format!("{:?}", list.value(0).as_primitive::<Int64Type>().values());
+    let number = column.as_primitive_opt::<Int64Type>().map(|column| column.value(0).to_string());
+    let moment = || Some(column.as_primitive_opt::<TimestampMicrosecondType>()?.value(0).to_string());
+    let list = || column.as_list_opt::<i32>().map(of_list);
+    number.or_else(moment).or_else(list).unwrap_or_default()
 }
 
 /// Large files of hosts are compressed, small ones are not, and before they all were: they are merged together.
@@ -837,7 +888,7 @@ fn compressed_files_are_merged_with_others() {
     let place = Place::new();
     place.write(0, "small");
     let large = parquet_file(&HOSTS, |rows| {
-        let begin = [Cell::Text("large"), Cell::Empty, START.into(), Cell::Text("6.12")];
+        let begin = [Cell::Text("large"), Cell::Empty, Cell::Empty, START.into(), Cell::Text("6.12")];
         let row = [&begin[..], &[Cell::Empty; 5], &[Cell::Text("0.1")]].concat();
         (0..3000).try_for_each(|_| rows.row(&row))
     });

@@ -58,11 +58,11 @@ impl Place {
     }
 
     fn path(&self) -> PathBuf {
-        self.place.path().join("tables")
+        self.place.path().join("tables/v1")
     }
 
     fn put(&self, name: &str, bytes: &[u8]) {
-        let shelf = Shelf::open(&self.path()).expect("a directory of our own");
+        let shelf = Shelf::open(&self.place.path().join("tables")).expect("a directory of our own");
         shelf.put(&Partition::of(HOSTS.name, WallTime(START)), name, bytes).expect("it can be written");
     }
 
@@ -83,7 +83,7 @@ impl Place {
 
 fn row(host: &str) -> Vec<u8> {
     let bytes = parquet_file(&HOSTS, |rows| {
-        let begin = [Cell::Text(host), Cell::Empty, START.into(), Cell::Text("6.12")];
+        let begin = [Cell::Text(host), Cell::Empty, Cell::Empty, START.into(), Cell::Text("6.12")];
         rows.row(&[&begin[..], &[Cell::Empty; 5], &[Cell::Text("0.1")]].concat())
     });
     bytes.expect("it can be encoded")

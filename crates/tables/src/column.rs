@@ -3,37 +3,30 @@
 /// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Unsigned, 64 bits.
-    U64,
-    /// Unsigned, 32 bits.
-    U32,
-    /// Signed, 32 bits.
-    I32,
+    /// An integer: signed, 64 bits, which every engine has (docs/decisions/0615).
+    I64,
     /// A floating-point number, 64 bits.
     F64,
     /// UTF-8.
     Text,
-    /// A moment: ns since 1970, UTC. A number in CSV.
+    /// A moment: µs since 1970, UTC. In CSV a number of ns.
     Moment,
-    /// A list of unsigned 64-bit numbers. Separated by spaces in CSV.
+    /// A list of integers. Separated by spaces in CSV.
     Counts,
 }
 
 /// All types.
-pub const COLUMN_KINDS: [Kind; 7] =
-    [Kind::U64, Kind::U32, Kind::I32, Kind::F64, Kind::Text, Kind::Moment, Kind::Counts];
+pub const COLUMN_KINDS: [Kind; 5] = [Kind::I64, Kind::F64, Kind::Text, Kind::Moment, Kind::Counts];
 
 impl Kind {
     /// As in the documentation.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::U64 => "u64",
-            Kind::U32 => "u32",
-            Kind::I32 => "i32",
+            Kind::I64 => "i64",
             Kind::F64 => "f64",
             Kind::Text => "text",
             Kind::Moment => "timestamp",
-            Kind::Counts => "list of u64",
+            Kind::Counts => "list of i64",
         }
     }
 }

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    Float64Builder, Int32Builder, ListBuilder, StringBuilder, TimestampNanosecondBuilder, UInt32Builder, UInt64Builder,
-};
+use arrow_array::builder::{Float64Builder, Int64Builder, ListBuilder, StringBuilder, TimestampMicrosecondBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
@@ -42,41 +40,35 @@ fn texts(texts: [(&str, &str); 2]) -> HashMap<String, String> {
 /// The type of a column of this kind.
 pub fn arrow_type(kind: Kind) -> DataType {
     match kind {
-        Kind::U64 => DataType::UInt64,
-        Kind::U32 => DataType::UInt32,
-        Kind::I32 => DataType::Int32,
+        Kind::I64 => DataType::Int64,
         Kind::F64 => DataType::Float64,
         Kind::Text => DataType::Utf8,
-        Kind::Moment => DataType::Timestamp(TimeUnit::Nanosecond, Some(MOMENT_ZONE.into())),
+        Kind::Moment => DataType::Timestamp(TimeUnit::Microsecond, Some(MOMENT_ZONE.into())),
         Kind::Counts => DataType::List(Arc::new(element())),
     }
 }
 
 /// An element of a list.
 fn element() -> Field {
-    Field::new("item", DataType::UInt64, false)
+    Field::new("item", DataType::Int64, false)
 }
 
 enum Builder {
-    U64(UInt64Builder),
-    U32(UInt32Builder),
-    I32(Int32Builder),
+    I64(Int64Builder),
     F64(Float64Builder),
     Text(StringBuilder),
-    Moment(TimestampNanosecondBuilder),
-    Counts(ListBuilder<UInt64Builder>),
+    Moment(TimestampMicrosecondBuilder),
+    Counts(ListBuilder<Int64Builder>),
 }
 
 impl Builder {
     fn new(kind: Kind) -> Builder {
         match kind {
-            Kind::U64 => Builder::U64(UInt64Builder::new()),
-            Kind::U32 => Builder::U32(UInt32Builder::new()),
-            Kind::I32 => Builder::I32(Int32Builder::new()),
+            Kind::I64 => Builder::I64(Int64Builder::new()),
             Kind::F64 => Builder::F64(Float64Builder::new()),
             Kind::Text => Builder::Text(StringBuilder::new()),
-            Kind::Moment => Builder::Moment(TimestampNanosecondBuilder::new().with_timezone(MOMENT_ZONE)),
-            Kind::Counts => Builder::Counts(ListBuilder::new(UInt64Builder::new()).with_field(element())),
+            Kind::Moment => Builder::Moment(TimestampMicrosecondBuilder::new().with_timezone(MOMENT_ZONE)),
+            Kind::Counts => Builder::Counts(ListBuilder::new(Int64Builder::new()).with_field(element())),
         }
     }
 
@@ -86,10 +78,8 @@ impl Builder {
             _ => None,
         };
         match self {
-            Builder::U64(builder) => builder.append_option(number.and_then(|number| number.try_into().ok())),
-            Builder::U32(builder) => builder.append_option(number.and_then(|number| number.try_into().ok())),
-            Builder::I32(builder) => builder.append_option(number.and_then(|number| number.try_into().ok())),
-            Builder::Moment(builder) => builder.append_option(number.and_then(|number| number.try_into().ok())),
+            Builder::I64(builder) => builder.append_option(number.map(integer)),
+            Builder::Moment(builder) => builder.append_option(number.map(|ns| integer(ns.div_euclid(1000)))),
             Builder::F64(builder) => builder.append_option(match cell {
                 Cell::Real(number) => Some(number),
                 _ => None,
@@ -100,7 +90,7 @@ impl Builder {
             }),
             Builder::Counts(builder) => match cell {
                 Cell::Counts(counts) => {
-                    builder.values().append_slice(counts);
+                    counts.iter().for_each(|count| builder.values().append_value(integer((*count).into())));
                     builder.append(true);
                 }
                 _ => builder.append(false),
@@ -110,15 +100,19 @@ impl Builder {
 
     fn finish(&mut self) -> ArrayRef {
         match self {
-            Builder::U64(builder) => Arc::new(builder.finish()),
-            Builder::U32(builder) => Arc::new(builder.finish()),
-            Builder::I32(builder) => Arc::new(builder.finish()),
+            Builder::I64(builder) => Arc::new(builder.finish()),
             Builder::F64(builder) => Arc::new(builder.finish()),
             Builder::Text(builder) => Arc::new(builder.finish()),
             Builder::Moment(builder) => Arc::new(builder.finish()),
             Builder::Counts(builder) => Arc::new(builder.finish()),
         }
     }
+}
+
+/// The number, or the nearest that the column can have: a sum beyond 292 years is a fault of who counted, and an error here
+/// would lose the other rows (docs/decisions/0615).
+fn integer(number: i128) -> i64 {
+    i64::try_from(number).unwrap_or(if number < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// Collects rows into batches.

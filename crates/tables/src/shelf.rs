@@ -1,8 +1,11 @@
-//! A directory of small files of many hosts and hours: `table=blame_rollup/date=2026-11-23/hour=07/PART.parquet`.
+//! A directory of small files of many hosts and hours: `v1/table=blame_rollup/date=2026-11-23/hour=07/PART.parquet`.
 //!
 //! The layout is Hive partitioning, which query engines understand. A file is written under another name and renamed,
 //! so a reader sees a complete file or none. A killed process leaves at most a file whose name begins with a dot, which
 //! readers ignore and the next [`Shelf::trim`] removes. If the same rows are written again, the part has the same name.
+//!
+//! `v1` is the layout: a change of types that readers would notice gets another. Before it, tables were in the directory
+//! itself; their parts stay, are removed as those of `v1` are, and nothing is written beside them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -66,7 +69,7 @@ impl Partition {
         Partition { date: at.date(), hour: at.clock()[..2].to_owned(), table: table.to_owned() }
     }
 
-    /// Its path below the shelf.
+    /// Its path below the layout's directory.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("table={}/date={}/hour={}", self.table, self.date, self.hour))
     }
@@ -92,6 +95,9 @@ impl Partition {
         (&self.date, &self.hour) < (&other.date, &other.hour)
     }
 }
+
+/// The directory of the present layout, in that of tables.
+pub const LAYOUT: &str = "v1";
 
 const PART_ENDING: &str = ".parquet";
 /// An unfinished file older than this was left by a killed process.
@@ -125,15 +131,16 @@ impl Shelf {
 
     /// Whether a part exists.
     pub fn has(&self, partition: &Partition, name: &str) -> bool {
-        self.file(partition, name).exists()
+        let file = partition.path().join(file_name(name));
+        self.layouts().iter().any(|layout| layout.join(&file).exists())
     }
 
     /// Writes a part, replacing one of the same name.
     ///
     /// # Errors If it cannot be written; then nothing of it exists.
     pub fn put(&self, partition: &Partition, name: &str, bytes: &[u8]) -> Result<(), ShelfError> {
-        let directory = Directory::make(&self.path.join(partition.path()))?;
-        let name = format!("{name}{PART_ENDING}");
+        let directory = Directory::make(&self.path.join(LAYOUT).join(partition.path()))?;
+        let name = file_name(name);
         let beside = format!(".new-{name}");
         let mut file = directory.file(OsStr::new(&beside), How::Update)?;
         // A killed process may have left some of it. Synced before it gets its name, so that a crash leaves no
@@ -146,8 +153,9 @@ impl Shelf {
         named.map_err(ShelfError::io("write", &directory.path().join(name)))
     }
 
-    fn file(&self, partition: &Partition, name: &str) -> PathBuf {
-        self.path.join(partition.path()).join(format!("{name}{PART_ENDING}"))
+    /// The directories that have tables: of this layout, and of the one before.
+    fn layouts(&self) -> [PathBuf; 2] {
+        [self.path.join(LAYOUT), self.path.clone()]
     }
 
     /// Removes hours older than the limit, then the oldest parts until the rest is within the size limit. Returns the
@@ -183,16 +191,22 @@ impl Shelf {
 
     fn parts(&self) -> Result<Vec<Part>, ShelfError> {
         let mut parts = Vec::new();
-        for (table, path) in keyed(&self.path, "table")? {
-            for (date, path) in keyed(&path, "date")? {
-                for (hour, path) in keyed(&path, "hour")? {
-                    let partition = Partition { date: date.clone(), hour, table: table.clone() };
-                    parts.extend(parts_in(&path, &partition)?);
+        for layout in self.layouts() {
+            for (table, path) in keyed(&layout, "table")? {
+                for (date, path) in keyed(&path, "date")? {
+                    for (hour, path) in keyed(&path, "hour")? {
+                        let partition = Partition { date: date.clone(), hour, table: table.clone() };
+                        parts.extend(parts_in(&path, &partition)?);
+                    }
                 }
             }
         }
         Ok(parts)
     }
+}
+
+fn file_name(part: &str) -> String {
+    format!("{part}{PART_ENDING}")
 }
 
 fn remove(path: &Path) -> Result<(), ShelfError> {

@@ -1,7 +1,7 @@
 //! Parquet and Arrow files of each table are read back with their types, units and values.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, TimestampNanosecondType, UInt64Type};
+use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -22,7 +22,7 @@ fn schema_of(bytes: &[u8]) -> SchemaRef {
 
 fn full(kind: Kind) -> Cell<'static> {
     match kind {
-        Kind::U64 | Kind::U32 | Kind::I32 => Cell::Number(7),
+        Kind::I64 => Cell::Number(7),
         Kind::Moment => Cell::Number(1_764_000_187_000_000_001),
         Kind::F64 => Cell::Real(-0.25),
         Kind::Text => Cell::Text("a=b, \"c\"\n"),
@@ -63,11 +63,11 @@ fn every_table_is_read_back() {
 fn moments_lists_and_fractions_keep_their_values() {
     let [row, _] = rows_of(&WAIT_ROLLUP);
     let batch = read(parquet_file(&WAIT_ROLLUP, |out| out.row(&row)).expect("memory can be written"));
-    let moment = batch.column_by_name("ts").expect("a column").as_primitive::<TimestampNanosecondType>();
-    assert_eq!(moment.value(0), 1_764_000_187_000_000_001);
+    let moment = batch.column_by_name("ts").expect("a column").as_primitive::<TimestampMicrosecondType>();
+    assert_eq!(moment.value(0), 1_764_000_187_000_000, "µs");
     assert_eq!(moment.timezone(), Some("UTC"));
     let buckets = batch.column_by_name("buckets").expect("a column").as_list::<i32>().value(0);
-    assert_eq!(buckets.as_primitive::<UInt64Type>().values().to_vec(), [0, 3, u64::MAX]);
+    assert_eq!(buckets.as_primitive::<Int64Type>().values().to_vec(), [0, 3, i64::MAX]);
     let [row, _] = rows_of(&unstarve_tables::PROOFS);
     let batch = read(parquet_file(&unstarve_tables::PROOFS, |out| out.row(&row)).expect("memory can be written"));
     assert_eq!(batch.column_by_name("effect").expect("a column").as_primitive::<Float64Type>().value(0), -0.25);
@@ -86,5 +86,44 @@ fn only_files_with_many_rows_are_compressed() {
         let columns = file.metadata().row_groups().iter().flat_map(|group| group.columns());
         assert!(columns.into_iter().all(|it| (it.compression() != Compression::UNCOMPRESSED) == is_packed), "{rows}");
         assert_eq!(file.metadata().file_metadata().num_rows(), rows);
+    }
+}
+
+/// What does not fit is kept at the end of what fits, below and above, and never makes a row disappear.
+#[test]
+fn numbers_beyond_64_bits_are_kept_at_the_limit() {
+    for (number, kept) in [
+        (0, 0),
+        (-1, -1),
+        (i128::from(i64::MAX), i64::MAX),
+        (i128::from(i64::MAX) + 1, i64::MAX),
+        (u64::MAX.into(), i64::MAX),
+        (i128::MIN, i64::MIN),
+    ] {
+        let [mut row, _] = rows_of(&WAIT_ROLLUP);
+        let at = WAIT_ROLLUP.columns.iter().position(|column| column.name == "sum_ns").expect("a column");
+        row[at] = Cell::Number(number);
+        let batch = read(parquet_file(&WAIT_ROLLUP, |out| out.row(&row)).expect("memory can be written"));
+        let sums = batch.column_by_name("sum_ns").expect("a column").as_primitive::<Int64Type>();
+        assert_eq!(sums.value(0), kept, "{number}");
+    }
+}
+
+/// Spark refuses TIMESTAMP(NANOS), and makes decimals of unsigned numbers: no column of any table has either.
+#[test]
+fn every_column_has_a_type_that_every_engine_reads() {
+    use parquet::basic::{LogicalType, TimeUnit};
+    for schema in ALL {
+        let bytes = parquet_file(schema, |_| Ok(())).expect("memory can be written");
+        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+        for column in builder.metadata().file_metadata().schema_descr().columns() {
+            let logical = column.logical_type_ref();
+            let is_plain = match logical {
+                None | Some(LogicalType::String) => true,
+                Some(LogicalType::Timestamp(of)) => matches!(of.unit, TimeUnit::MICROS) && of.is_adjusted_to_u_t_c,
+                Some(_) => false,
+            };
+            assert!(is_plain, "{}.{}: {logical:?}", schema.name, column.name());
+        }
     }
 }

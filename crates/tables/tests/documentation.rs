@@ -13,13 +13,14 @@ Every table that unstarve writes, with its columns. Made from the program's own 
 Parquet and Arrow files carry `unit` and `meaning` of each column in the metadata of its field, and the table's name as
 `unstarve.table`. How to ask questions of them: [sql.md](sql.md).
 
-A type with `?` may be empty: not known, or does not apply. Columns are only ever added, at the end. A `timestamp` has nanoseconds
-and is UTC; in CSV it is ns since 1970, and a list has its numbers apart by blanks.
+A type with `?` may be empty: not known, or does not apply. Columns are only ever added, at the end. Integers (`i64`) are signed and have
+64 bits; a larger number is kept at the largest, 2⁶³ − 1. A `timestamp` has microseconds and is UTC; in CSV it is ns since 1970, and a list
+has its numbers apart by blanks. Why these types: [0615](decisions/0615-types-that-every-engine-reads.md).
 
-Tables of many hosts and hours lie in files below `table=NAME/date=YYYY-MM-DD/hour=HH/` (UTC), as Hive lays them out; a file is whole as
-soon as it has its name. Any engine reads them; DuckDB, for example, so:
+Tables of many hosts and hours lie in files below `v1/table=NAME/date=YYYY-MM-DD/hour=HH/` (UTC), as Hive lays them out; a file is whole as
+soon as it has its name. Engines that read directories read them; DuckDB, for example, so:
 
-    duckdb -c \"select host, victim_role, sum(ns)/1e9 as seconds from '/var/lib/unstarve/tables/table=blame_rollup/**/*.parquet'
+    duckdb -c \"select host, victim_role, sum(ns)/1e9 as seconds from '/var/lib/unstarve/tables/v1/table=blame_rollup/**/*.parquet'
                where rule = 'class' group by all order by seconds desc\"
 ";
 

@@ -3,15 +3,17 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int32Type, TimestampNanosecondType, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, ListArray, RecordBatch};
-use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
+use arrow_array::types::{
+    Float64Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampNanosecondType, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, Int64Array, ListArray, RecordBatch, TimestampMicrosecondArray};
+use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::ParquetMetaData;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash64;
-use unstarve_tables::{Column, Presence, Schema, arrow_schema, arrow_type};
+use unstarve_tables::{Column, Kind, Presence, Schema, arrow_schema, arrow_type};
 
 use crate::commit::Sum;
 
@@ -156,7 +158,7 @@ fn for_each_batch(
             let name = batch.schema_ref().field(*at).name().clone();
             return Err(format!("column `{name}` has empty cells; expected a value in every row"));
         }
-        take(with_our_lists(&batch)?)?;
+        take(with_our_types(&batch)?)?;
     }
     Ok(())
 }
@@ -234,7 +236,7 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
             ));
         }
         match known.field_with_name(field.name()) {
-            Ok(expected) if !is_same_type(field.data_type(), expected.data_type()) => {
+            Ok(expected) if our_type(field.data_type()).as_ref() != Some(expected.data_type()) => {
                 return Err(format!(
                     "column `{}` is {}; expected {}",
                     field.name(),
@@ -242,11 +244,7 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
                     expected.data_type()
                 ));
             }
-            Err(_)
-                if !unstarve_tables::COLUMN_KINDS
-                    .into_iter()
-                    .any(|kind| is_same_type(field.data_type(), &arrow_type(kind))) =>
-            {
+            Err(_) if our_type(field.data_type()).is_none() => {
                 return Err(format!(
                     "column `{}` is {}, which no table has; use a newer unstarve",
                     field.name(),
@@ -259,27 +257,28 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
     Ok(())
 }
 
-/// The names of list elements do not matter.
-fn is_same_type(one: &DataType, other: &DataType) -> bool {
-    match (one, other) {
-        (DataType::List(one), DataType::List(other)) => one.data_type() == other.data_type(),
-        _ => one == other,
-    }
+/// The type of a table's column that a column of a file is read as; `None`: no table has such. Versions before layout `v1` wrote
+/// unsigned and shorter integers, and nanoseconds; the names of list elements do not matter.
+fn our_type(found: &DataType) -> Option<DataType> {
+    let is_utc = |zone: &Option<Arc<str>>| zone.as_deref() == Some("UTC");
+    let kind = match found {
+        DataType::Int64 | DataType::UInt64 | DataType::UInt32 | DataType::Int32 => Kind::I64,
+        DataType::Float64 => Kind::F64,
+        DataType::Utf8 => Kind::Text,
+        DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, zone) if is_utc(zone) => Kind::Moment,
+        DataType::List(element) if matches!(element.data_type(), DataType::Int64 | DataType::UInt64) => Kind::Counts,
+        _ => return None,
+    };
+    Some(arrow_type(kind))
 }
 
-/// The rows with list elements named as in our tables, and all columns nullable.
-fn with_our_lists(batch: &RecordBatch) -> Result<RecordBatch, String> {
+/// The rows with our types, and all columns nullable.
+fn with_our_types(batch: &RecordBatch) -> Result<RecordBatch, String> {
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-        let (kind, column) = match column.as_list_opt::<i32>() {
-            None => (field.data_type().clone(), Arc::clone(column)),
-            Some(list) => {
-                let DataType::List(element) = arrow_type(unstarve_tables::Kind::Counts) else { continue };
-                let (_, offsets, values, nulls) = list.clone().into_parts();
-                let list = ListArray::try_new(Arc::clone(&element), offsets, values, nulls);
-                let list = list.map_err(|error| format!("column `{}`: {error}", field.name()))?;
-                (DataType::List(element), Arc::new(list) as ArrayRef)
-            }
+        let converted = our_type(field.data_type()).and_then(|kind| Some((converted(column, &kind)?, kind)));
+        let Some((column, kind)) = converted else {
+            return Err(format!("column `{}`: {} cannot be converted", field.name(), field.data_type()));
         };
         fields.push(Field::new(field.name(), kind, true));
         columns.push(column);
@@ -287,6 +286,46 @@ fn with_our_lists(batch: &RecordBatch) -> Result<RecordBatch, String> {
     let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(Arc::new(ArrowSchema::new(fields)), columns, &options)
         .map_err(|error| error.to_string())
+}
+
+/// The column as [`our_type`] of it.
+fn converted(column: &ArrayRef, kind: &DataType) -> Option<ArrayRef> {
+    Some(match column.data_type() {
+        same if same == kind => Arc::clone(column),
+        DataType::Timestamp(..) => {
+            let moments = column.as_primitive_opt::<TimestampNanosecondType>()?;
+            let moments: TimestampMicrosecondArray = moments.unary(|ns| ns.div_euclid(1000));
+            Arc::new(moments.with_timezone_opt(zone_of(kind)))
+        }
+        DataType::List(_) => {
+            let DataType::List(element) = kind else { return None };
+            let (_, offsets, values, nulls) = column.as_list_opt::<i32>()?.clone().into_parts();
+            let list = ListArray::try_new(Arc::clone(element), offsets, integers(&values)?, nulls);
+            Arc::new(list.ok()?)
+        }
+        _ => integers(column)?,
+    })
+}
+
+fn zone_of(kind: &DataType) -> Option<Arc<str>> {
+    match kind {
+        DataType::Timestamp(_, zone) => zone.clone(),
+        _ => None,
+    }
+}
+
+/// As the writer of tables does, larger numbers are kept at the largest.
+fn integers(column: &ArrayRef) -> Option<ArrayRef> {
+    let integers: Int64Array = match column.data_type() {
+        DataType::Int64 => return Some(Arc::clone(column)),
+        DataType::UInt64 => {
+            column.as_primitive_opt::<UInt64Type>()?.unary(|number| i64::try_from(number).unwrap_or(i64::MAX))
+        }
+        DataType::UInt32 => column.as_primitive_opt::<UInt32Type>()?.unary(i64::from),
+        DataType::Int32 => column.as_primitive_opt::<Int32Type>()?.unary(i64::from),
+        _ => return None,
+    };
+    Some(Arc::new(integers))
 }
 
 /// The sum over rows: cells are hashed with the column's name and added up for each row, rows are hashed again and added up.
@@ -323,11 +362,9 @@ pub(crate) fn add_cells(column: &ArrayRef, seed: u64, rows: &mut [u64]) -> Optio
         }};
     }
     match column.data_type() {
-        DataType::UInt64 => numbers!(UInt64Type),
-        DataType::UInt32 => numbers!(UInt32Type),
-        DataType::Int32 => numbers!(Int32Type),
+        DataType::Int64 => numbers!(Int64Type),
         DataType::Float64 => numbers!(Float64Type),
-        DataType::Timestamp(..) => numbers!(TimestampNanosecondType),
+        DataType::Timestamp(..) => numbers!(TimestampMicrosecondType),
         DataType::Utf8 => {
             for (row, text) in rows.iter_mut().zip(column.as_string_opt::<i32>()?) {
                 if let Some(text) = text {
@@ -341,7 +378,7 @@ pub(crate) fn add_cells(column: &ArrayRef, seed: u64, rows: &mut [u64]) -> Optio
                 if let Some(list) = list {
                     bytes.clear();
                     bytes.extend(
-                        list.as_primitive_opt::<UInt64Type>()?.values().iter().flat_map(|number| number.to_le_bytes()),
+                        list.as_primitive_opt::<Int64Type>()?.values().iter().flat_map(|number| number.to_le_bytes()),
                     );
                     add(row, &bytes);
                 }

@@ -153,10 +153,8 @@ impl<'a> Chunk<'a> {
             self.batches.iter().map(|batch| with_all_columns(batch, &schema)).collect::<io::Result<_>>()?;
         drop(self.batches);
         let (sorted_rows, hosts) = sorted_rows(&batches);
-        let (min_ts, max_ts) = (
-            sorted_rows.iter().filter_map(|place| place.1).min(),
-            sorted_rows.iter().filter_map(|place| place.1).max(),
-        );
+        let moments = || sorted_rows.iter().filter_map(|place| place.1).map(|us| us.saturating_mul(1000));
+        let (min_ts, max_ts) = (moments().min(), moments().max());
         let order: Vec<RowAt> =
             sorted_rows.into_iter().map(|(.., (batch, row))| (batch as usize, row as usize)).collect();
         let sum = sorted::write(file, &schema, &batches, &order)?;
@@ -194,9 +192,7 @@ fn width(kind: &DataType) -> usize {
 /// The word of a column's type that is hashed for commits.
 fn kind_word(kind: &DataType) -> &'static str {
     match COLUMN_KINDS.into_iter().find(|known| arrow_type(*known) == *kind) {
-        Some(Kind::U64) => "u64",
-        Some(Kind::U32) => "u32",
-        Some(Kind::I32) => "i32",
+        Some(Kind::I64) => "i64",
         Some(Kind::F64) => "f64",
         Some(Kind::Text) => "text",
         Some(Kind::Moment) => "moment",

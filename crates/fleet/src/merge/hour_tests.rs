@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{
-    ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
-};
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, TimestampMicrosecondArray};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use unstarve_model::WallTime;
-use unstarve_tables::{HOSTS, Partition, Shelf};
+use unstarve_tables::{HOSTS, LAYOUT, Partition, Shelf};
 
 use super::*;
 use crate::decode::{Examine, InProcessDecode, Run};
@@ -27,7 +26,7 @@ fn partition() -> Partition {
 /// A row of a host, with a column that the table does not have.
 fn file(host: &str, odd: Option<ArrayRef>) -> Vec<u8> {
     let name: ArrayRef = Arc::new(StringArray::from(vec![host]));
-    let ts: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![START as i64]).with_timezone("UTC"));
+    let ts: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![(START / 1000) as i64]).with_timezone("UTC"));
     let version: ArrayRef = Arc::new(StringArray::from(vec!["0.1"]));
     let needed = [("host", name), ("ts", ts), ("unstarve", version)];
     let columns = needed.into_iter().chain(odd.map(|odd| ("nice", odd)));
@@ -39,12 +38,12 @@ fn file(host: &str, odd: Option<ArrayRef>) -> Vec<u8> {
     bytes
 }
 
-fn u64s() -> Option<ArrayRef> {
-    Some(Arc::new(UInt64Array::from(vec![1])))
+fn i64s() -> Option<ArrayRef> {
+    Some(Arc::new(Int64Array::from(vec![1])))
 }
 
-fn i32s() -> Option<ArrayRef> {
-    Some(Arc::new(Int32Array::from(vec![1])))
+fn lists() -> Option<ArrayRef> {
+    Some(Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([Some([Some(1)])])))
 }
 
 fn f64s() -> Option<ArrayRef> {
@@ -72,11 +71,11 @@ impl Place {
     }
 
     fn path(&self, host: &str) -> PathBuf {
-        self.shelf.path().join(partition().path()).join(format!("{host}.parquet"))
+        self.shelf.path().join(LAYOUT).join(partition().path()).join(format!("{host}.parquet"))
     }
 
     fn store(&self) -> Store {
-        Store::open(&self.place.path().join("tables")).expect("it is there")
+        Store::open(&self.place.path().join("tables/v1")).expect("it is there")
     }
 
     /// Number of merged files in an hour that may have this many, and the reasons for hosts' files that were refused.
@@ -98,7 +97,7 @@ impl Place {
 /// Files whose columns fit, and files without extra columns, are merged however full the hour is.
 #[test]
 fn a_full_hour_leaves_out_only_what_needs_one_more_file() {
-    let files = [("a", u64s()), ("b", texts()), ("c", i32s()), ("d", f64s()), ("e", i32s()), ("f", None)];
+    let files = [("a", i64s()), ("b", texts()), ("c", lists()), ("d", f64s()), ("e", lists()), ("f", None)];
     let (outputs, problems) = Place::with(&files).merged(3);
     let [(host, why)] = &problems[..] else { panic!("{problems:?}") };
     assert_eq!((outputs, host.as_str()), (4, "d"), "{problems:?}");
@@ -108,7 +107,7 @@ fn a_full_hour_leaves_out_only_what_needs_one_more_file() {
 /// If other readers require a new file anyway, columns need no further one.
 #[test]
 fn other_readers_have_a_file_in_a_full_hour() {
-    let place = Place::with(&[("a", u64s()), ("b", texts()), ("c", i32s())]);
+    let place = Place::with(&[("a", i64s()), ("b", texts()), ("c", lists())]);
     for (host, mode) in [("a", 0o600), ("b", 0o644), ("c", 0o644)] {
         std::fs::set_permissions(place.path(host), PermissionsExt::from_mode(mode)).expect("ours");
     }
@@ -163,11 +162,11 @@ fn both_chunks_together_have_the_memory_of_one() {
         (merge.outputs.len(), merge.chunks.each_ref().map(|chunk| chunk.rows))
     };
     assert_eq!(push(None, 100), (0, [1, 0]));
-    assert_eq!(push(u64s(), 100), (0, [1, 1]));
+    assert_eq!(push(i64s(), 100), (0, [1, 1]));
     // The larger chunk is written, whichever kind of rows is added.
-    assert_eq!(push(u64s(), 60), (1, [1, 1]));
-    assert_eq!(push(u64s(), 20), (1, [1, 2]));
-    assert_eq!(push(u64s(), 100), (2, [1, 1]));
+    assert_eq!(push(i64s(), 60), (1, [1, 1]));
+    assert_eq!(push(i64s(), 20), (1, [1, 2]));
+    assert_eq!(push(i64s(), 100), (2, [1, 1]));
     assert_eq!(push(None, 250), (4, [1, 0]));
     let full: Vec<bool> = merge.outputs.iter().map(|output| output.full).collect();
     assert_eq!(full, [false; 4], "less than half of what a file may have");

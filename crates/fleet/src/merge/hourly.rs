@@ -7,10 +7,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::io;
 use std::sync::Arc;
 
-use arrow_array::builder::{ListBuilder, UInt64Builder};
+use arrow_array::builder::{Int64Builder, ListBuilder};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{TimestampNanosecondType, UInt64Type};
-use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array};
+use arrow_array::types::{Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, ArrayRef, Int64Array, ListArray, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow_schema::{DataType, Field, SchemaRef};
 use arrow_select::interleave::interleave;
 use unstarve_tables::{Fold, Hourly};
@@ -118,14 +118,14 @@ impl Groups {
 
     /// Splits groups by the hour of `ts`: a host may have written any time.
     fn divide_by_hour(&mut self, batches: &[RecordBatch], column: usize) -> io::Result<()> {
-        const HOUR: i64 = 3_600_000_000_000;
+        const HOUR_US: i64 = 3_600_000_000;
         let (mut hours, mut divided) = (HashMap::<Option<i64>, u32>::new(), Divided::default());
         for (batch, of_rows) in batches.iter().zip(&mut self.of_rows) {
-            let moments = batch.column(column).as_primitive_opt::<TimestampNanosecondType>();
+            let moments = batch.column(column).as_primitive_opt::<TimestampMicrosecondType>();
             let moments = moments.ok_or_else(|| io::Error::other("a column of moments is none"))?;
             for (group, moment) in of_rows.iter_mut().zip(moments) {
                 let next = hours.len() as u32;
-                let number = *hours.entry(moment.map(|ns| ns.div_euclid(HOUR))).or_insert(next);
+                let number = *hours.entry(moment.map(|us| us.div_euclid(HOUR_US))).or_insert(next);
                 *group = divided.group(*group, number);
             }
         }
@@ -199,23 +199,23 @@ impl Slots {
 
 /// The cells of a column in a batch.
 enum Cells<'a> {
-    Numbers(&'a UInt64Array),
-    Moments(&'a TimestampNanosecondArray),
-    Histograms(&'a ListArray, &'a UInt64Array),
+    Numbers(&'a Int64Array),
+    Moments(&'a TimestampMicrosecondArray),
+    Histograms(&'a ListArray, &'a Int64Array),
 }
 
 impl Cells<'_> {
     fn of(column: &ArrayRef) -> io::Result<Cells<'_>> {
         let histograms = || {
             let lists = column.as_list_opt::<i32>()?;
-            Some(Cells::Histograms(lists, lists.values().as_primitive_opt::<UInt64Type>()?))
+            Some(Cells::Histograms(lists, lists.values().as_primitive_opt::<Int64Type>()?))
         };
-        let numbers = column.as_primitive_opt::<UInt64Type>().map(Cells::Numbers);
-        let moments = || column.as_primitive_opt::<TimestampNanosecondType>().map(Cells::Moments);
+        let numbers = column.as_primitive_opt::<Int64Type>().map(Cells::Numbers);
+        let moments = || column.as_primitive_opt::<TimestampMicrosecondType>().map(Cells::Moments);
         numbers.or_else(moments).or_else(histograms).ok_or_else(|| io::Error::other("a column cannot be added up"))
     }
 
-    fn number(&self, row: usize) -> Option<u64> {
+    fn number(&self, row: usize) -> Option<i64> {
         match self {
             Cells::Numbers(numbers) => numbers.is_valid(row).then(|| numbers.value(row)),
             _ => None,
@@ -226,9 +226,9 @@ impl Cells<'_> {
 /// Folded cells, one for each folded row.
 enum Folded {
     First(Vec<Option<i64>>),
-    Added(Vec<Option<u64>>),
-    Greatest(Vec<Option<u64>>),
-    Histogram { counts: Vec<Option<Vec<u64>>>, memory: usize },
+    Added(Vec<Option<i64>>),
+    Greatest(Vec<Option<i64>>),
+    Histogram { counts: Vec<Option<Vec<i64>>>, memory: usize },
 }
 
 impl Folded {
@@ -281,7 +281,7 @@ impl Folded {
                     let [from, to] = [row, row + 1].map(|at| lists.value_offsets()[at] as usize);
                     let sums = at(counts, slot).get_or_insert_default();
                     if sums.len() < to - from {
-                        *memory += (to - from - sums.len()) * size_of::<u64>();
+                        *memory += (to - from - sums.len()) * size_of::<i64>();
                         sums.resize(to - from, 0);
                     }
                     sums.iter_mut().zip(&values.values()[from..to]).for_each(|(sum, n)| *sum = sum.saturating_add(*n));
@@ -295,8 +295,8 @@ impl Folded {
     fn memory(&self) -> usize {
         match self {
             Folded::First(moments) => moments.capacity() * size_of::<Option<i64>>(),
-            Folded::Added(numbers) | Folded::Greatest(numbers) => numbers.capacity() * size_of::<Option<u64>>(),
-            Folded::Histogram { counts, memory } => memory + counts.capacity() * size_of::<Option<Vec<u64>>>(),
+            Folded::Added(numbers) | Folded::Greatest(numbers) => numbers.capacity() * size_of::<Option<i64>>(),
+            Folded::Histogram { counts, memory } => memory + counts.capacity() * size_of::<Option<Vec<i64>>>(),
         }
     }
 
@@ -304,16 +304,16 @@ impl Folded {
         Ok(match self {
             Folded::First(moments) => match kind {
                 DataType::Timestamp(_, zone) => {
-                    Arc::new(TimestampNanosecondArray::from(moments).with_timezone_opt(zone.clone()))
+                    Arc::new(TimestampMicrosecondArray::from(moments).with_timezone_opt(zone.clone()))
                 }
                 other => return Err(io::Error::other(format!("{other} is no moment"))),
             },
-            Folded::Added(numbers) | Folded::Greatest(numbers) => Arc::new(UInt64Array::from(numbers)),
+            Folded::Added(numbers) | Folded::Greatest(numbers) => Arc::new(Int64Array::from(numbers)),
             Folded::Histogram { counts, .. } => {
                 let DataType::List(element) = kind else {
                     return Err(io::Error::other(format!("{kind} is no histogram")));
                 };
-                let mut lists = ListBuilder::new(UInt64Builder::new()).with_field(Arc::clone(element));
+                let mut lists = ListBuilder::new(Int64Builder::new()).with_field(Arc::clone(element));
                 for counts in counts {
                     lists.values().append_slice(counts.as_deref().unwrap_or_default());
                     lists.append(counts.is_some());

@@ -11,6 +11,9 @@ use crate::decode::{DecodeLimits, Examine, InProcessDecode, decode};
 use crate::merge::chunk::Chunk;
 use crate::store::Readers;
 
+/// The largest number of a column.
+const MOST: u64 = i64::MAX.unsigned_abs();
+
 /// A row of `wait_rollup`: the columns that distinguish it, and those that are folded.
 #[derive(Clone, Debug)]
 struct Row {
@@ -24,8 +27,8 @@ struct Row {
 }
 
 fn row() -> impl Strategy<Value = Row> {
-    let n = prop_oneof![4 => 0..9_u64, 1 => (u64::MAX - 9)..=u64::MAX];
-    let counts = prop::collection::vec(prop_oneof![4 => 0..9_u64, 1 => Just(u64::MAX)], 0..4);
+    let n = prop_oneof![4 => 0..9_u64, 1 => (MOST - 9)..=MOST];
+    let counts = prop::collection::vec(prop_oneof![4 => 0..9_u64, 1 => Just(MOST)], 0..4);
     let texts = (0..2_u8, 0..2_u8, prop::option::of(0..2_u8));
     (texts, prop_oneof![4 => 0..99_u64, 1 => Just(4_000_000_000_000)], n, prop::option::of(0..9_u64), counts)
         .prop_map(|((host, role, kernel), ts, n, max, counts)| Row { host, role, kernel, ts, n, max, counts })
@@ -39,6 +42,7 @@ fn file(rows: &[Row]) -> Vec<u8> {
             let max = row.max.map_or(Cell::Empty, Cell::from);
             out.row(&[
                 Cell::Text(&host),
+                Cell::Empty,
                 Cell::Empty,
                 row.ts.into(),
                 1_u64.into(),
@@ -69,7 +73,7 @@ fn chunk(table: &'static Schema, files: Vec<Vec<u8>>) -> Chunk<'static> {
 
 /// The result of queries: for each host, role, kernel and hour the first time, the sums, the maximum, and the merged
 /// histograms.
-type Answer = BTreeMap<(String, String, Option<String>, i64), (i64, u128, u128, Option<u64>, Vec<u64>)>;
+type Answer = BTreeMap<(String, String, Option<String>, i64), (i64, i128, i128, Option<i64>, Vec<i64>)>;
 
 fn answer(batches: &[RecordBatch]) -> Answer {
     let mut answer = Answer::new();
@@ -80,24 +84,24 @@ fn answer(batches: &[RecordBatch]) -> Answer {
             texts.is_valid(row).then(|| texts.value(row).to_owned())
         };
         let number = |name: &str, row: usize| {
-            let numbers = column(name).as_primitive::<UInt64Type>();
+            let numbers = column(name).as_primitive::<Int64Type>();
             numbers.is_valid(row).then(|| numbers.value(row))
         };
         for row in 0..batch.num_rows() {
-            let ts = column("ts").as_primitive::<TimestampNanosecondType>().value(row);
+            let ts = column("ts").as_primitive::<TimestampMicrosecondType>().value(row);
             let key = (
                 text("host", row).expect("always"),
                 text("victim_role", row).expect("always"),
                 text("kernel", row),
-                ts / 3_600_000_000_000,
+                ts / 3_600_000_000,
             );
             let found = answer.entry(key).or_insert((i64::MAX, 0, 0, None, Vec::new()));
             found.0 = found.0.min(ts);
-            found.1 += u128::from(number("n", row).expect("always"));
-            found.2 += u128::from(number("span_ns", row).expect("always"));
+            found.1 += i128::from(number("n", row).expect("always"));
+            found.2 += i128::from(number("span_ns", row).expect("always"));
             found.3 = found.3.max(number("max_ns", row));
             let counts = column("buckets").as_list::<i32>().value(row);
-            let counts = counts.as_primitive::<UInt64Type>().values().to_vec();
+            let counts = counts.as_primitive::<Int64Type>().values().to_vec();
             found.4.resize(found.4.len().max(counts.len()), 0);
             found.4.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
         }
@@ -136,10 +140,10 @@ proptest! {
 /// A sum that is too large for its column continues in another row.
 #[test]
 fn a_sum_does_not_stop_at_64_bits() {
-    let row = Row { host: 1, role: 1, kernel: None, ts: 5, n: u64::MAX, max: None, counts: vec![1] };
+    let row = Row { host: 1, role: 1, kernel: None, ts: 5, n: MOST, max: None, counts: vec![1] };
     let folded = chunk(&WAIT_ROLLUP, vec![file(&vec![row; 4])]).hourly().expect("it can be folded").expect("four rows");
     assert_eq!(folded.num_rows(), 4);
-    assert_eq!(answer(&[folded]).into_values().next().expect("one host").1, 4 * u128::from(u64::MAX));
+    assert_eq!(answer(&[folded]).into_values().next().expect("one host").1, 4 * i128::from(i64::MAX));
 }
 
 /// Histograms of any length stay within the memory limit.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampNanosecondType;
+use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{Array, RecordBatch, StringArray};
 
 /// Queries select by victim first, then by time.
@@ -20,7 +20,7 @@ pub(super) fn sorted_rows(batches: &[RecordBatch]) -> (Vec<RowPosition>, u64) {
     let mut places = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
     for (at, batch) in batches.iter().enumerate() {
         let moments =
-            batch.column_by_name("ts").and_then(|column| column.as_primitive_opt::<TimestampNanosecondType>());
+            batch.column_by_name("ts").and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
         for row in 0..batch.num_rows() {
             let ts = moments.filter(|moments| moments.is_valid(row)).map(|moments| moments.value(row));
             places.push((victims[at][row], ts, hosts[at][row], (at as u32, row as u32)));

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
+use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use parquet::arrow::ArrowWriter;
 use unstarve_fleet::{DecodeLimits, Options, Output, Status, Store, compact, decode, live, status, verify};
@@ -85,7 +85,7 @@ impl World {
     }
 
     fn path(&self) -> PathBuf {
-        self.place.path().join("tables")
+        self.place.path().join("tables/v1")
     }
 
     pub fn happen(self: &Rc<World>, event: &Event) {
@@ -229,7 +229,14 @@ impl World {
                 let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 let decoded = decode(bytes, &BLAME_ROLLUP, DecodeLimits::INPUT).ok()?;
                 let ids = |batch: &RecordBatch| {
-                    batch.column_by_name("ns").expect("a column").as_primitive::<UInt64Type>().values().to_vec()
+                    batch
+                        .column_by_name("ns")
+                        .expect("a column")
+                        .as_primitive::<Int64Type>()
+                        .values()
+                        .iter()
+                        .map(|id| id.unsigned_abs())
+                        .collect::<Vec<_>>()
                 };
                 Some(decoded.batches.iter().flat_map(ids).collect())
             })
@@ -261,7 +268,7 @@ impl World {
         let store = Store::open(&self.path()).expect("it is there");
         let verified = verify(&store).expect("it can be read");
         let problems = verified.problems.iter().map(|problem| {
-            assert!(problem.why.contains("column `ns` is Utf8; expected UInt64"), "{problem:?}");
+            assert!(problem.why.contains("column `ns` is Utf8; expected Int64"), "{problem:?}");
             problem.path.file_name().expect("a name").to_string_lossy().into_owned()
         });
         assert_eq!(problems.collect::<BTreeSet<_>>(), wrong, "named, and nothing else is wrong");
@@ -291,6 +298,7 @@ fn file(hour: u64, ids: &[u64], form: Form) -> Vec<u8> {
             rows.row(&[
                 Value::Text("host"),
                 Value::Empty,
+                Value::Empty,
                 (START + hour * HOUR + id).into(),
                 300_000_000_000_u64.into(),
                 Value::Text(victim),
@@ -316,11 +324,11 @@ fn file(hour: u64, ids: &[u64], form: Form) -> Vec<u8> {
     let mut columns: Vec<(String, ArrayRef)> = names.zip(batch.columns().iter().cloned()).collect();
     match form {
         Form::Today => {}
-        Form::Older => columns.truncate(9),
+        Form::Older => columns.truncate(10),
         Form::Newer => columns.push(("nice".to_owned(), std::sync::Arc::new(UInt64Array::from(ids.to_vec())))),
         Form::Wrong => {
             let texts: Vec<String> = ids.iter().map(u64::to_string).collect();
-            columns[8].1 = std::sync::Arc::new(StringArray::from(texts));
+            columns[9].1 = std::sync::Arc::new(StringArray::from(texts));
         }
     }
     let batch = RecordBatch::try_from_iter(columns).expect("columns of one length");

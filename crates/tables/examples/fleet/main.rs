@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{TimestampNanosecondType, UInt64Type};
+use arrow_array::types::{Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use unstarve_model::WallTime;
@@ -158,6 +158,10 @@ impl Host {
         format!("host-{:04}", self.number)
     }
 
+    fn machine_id(self) -> String {
+        format!("{:016x}{:016x}", mix(self.number, 1), mix(self.number, 2))
+    }
+
     fn gets_a_policy(self) -> bool {
         self.number % 20 == 7
     }
@@ -199,9 +203,10 @@ fn write_wait(
     ts: u64,
     wait: &Wait,
 ) -> std::result::Result<(), unstarve_tables::TableError> {
-    let name = host.name();
+    let (name, machine_id) = (host.name(), host.machine_id());
     out.row(&[
         Cell::Text(&name),
+        Cell::Text(&machine_id),
         Cell::Text("boot"),
         ts.into(),
         SPAN.into(),
@@ -223,9 +228,10 @@ fn write_blame(
     ts: u64,
     blame: &Blame,
 ) -> std::result::Result<(), unstarve_tables::TableError> {
-    let name = host.name();
+    let (name, machine_id) = (host.name(), host.machine_id());
     out.row(&[
         Cell::Text(&name),
+        Cell::Text(&machine_id),
         Cell::Text("boot"),
         ts.into(),
         SPAN.into(),
@@ -240,9 +246,10 @@ fn write_blame(
 }
 
 fn write_host(out: &mut dyn Rows, host: Host, ts: u64) -> std::result::Result<(), unstarve_tables::TableError> {
-    let name = host.name();
+    let (name, machine_id) = (host.name(), host.machine_id());
     out.row(&[
         Cell::Text(&name),
+        Cell::Text(&machine_id),
         Cell::Text("boot"),
         ts.into(),
         Cell::Text(host.kernel()),
@@ -256,10 +263,11 @@ fn write_host(out: &mut dyn Rows, host: Host, ts: u64) -> std::result::Result<()
 }
 
 fn write_setting(out: &mut dyn Rows, host: Host, ts: u64) -> std::result::Result<(), unstarve_tables::TableError> {
-    let name = host.name();
+    let (name, machine_id) = (host.name(), host.machine_id());
     let value = if host.number == 6 { "-1" } else { "950000" };
     out.row(&[
         Cell::Text(&name),
+        Cell::Text(&machine_id),
         Cell::Text("boot"),
         ts.into(),
         Cell::Text("/proc/sys/kernel/sched_rt_runtime_us"),
@@ -271,12 +279,13 @@ fn write_setting(out: &mut dyn Rows, host: Host, ts: u64) -> std::result::Result
 }
 
 fn write_episode(out: &mut dyn Rows, host: Host, ts: u64) -> std::result::Result<(), unstarve_tables::TableError> {
-    let (name, id) = (host.name(), format!("{ts}-direct-io"));
+    let (name, machine_id, id) = (host.name(), host.machine_id(), format!("{ts}-direct-io"));
     let victim = [Cell::Text("kworker/0:1H"), Cell::Text("direct-io"), Cell::Empty];
     let culprit = [Cell::Text("spinner"), Cell::Text("real-time"), Cell::Empty];
     out.row(
         &[
-            &[Cell::Text(&id), Cell::Text(&name), ts.into(), Cell::Text("rt-starvation"), Cell::Text("critical")][..],
+            &[Cell::Text(&id), Cell::Text(&name), Cell::Text(&machine_id), ts.into()][..],
+            &[Cell::Text("rt-starvation"), Cell::Text("critical")],
             &victim,
             &culprit,
             &[Cell::Text("class"), (1_000_000_000 + host.number).into(), 1.into()],
@@ -293,15 +302,15 @@ fn read(directory: &Path) -> Result<Vec<Interval>> {
     for batch in batches(directory, &WAIT_ROLLUP)? {
         let (moments, n, sums) = (moments(&batch)?, numbers(&batch, "n")?, numbers(&batch, "sum_ns")?);
         let (longest, steps) =
-            (column(&batch, "max_ns")?.as_primitive::<UInt64Type>(), column(&batch, "buckets")?.as_list::<i32>());
+            (column(&batch, "max_ns")?.as_primitive::<Int64Type>(), column(&batch, "buckets")?.as_list::<i32>());
         for row in 0..batch.num_rows() {
             let wait = Wait {
                 role: text(&batch, "victim_role", row)?,
                 kind: text(&batch, "victim_kind", row)?,
                 n: n[row],
                 sum: sums[row],
-                max: longest.is_valid(row).then(|| longest.value(row)),
-                buckets: steps.value(row).as_primitive::<UInt64Type>().values().to_vec(),
+                max: longest.is_valid(row).then(|| unsigned(longest.value(row))),
+                buckets: steps.value(row).as_primitive::<Int64Type>().values().iter().copied().map(unsigned).collect(),
             };
             intervals.entry(moments[row]).or_default().waits.push(wait);
         }
@@ -346,11 +355,16 @@ fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a dyn Array> {
 }
 
 fn moments(batch: &RecordBatch) -> Result<Vec<i64>> {
-    Ok(column(batch, "ts")?.as_primitive::<TimestampNanosecondType>().values().to_vec())
+    Ok(column(batch, "ts")?.as_primitive::<TimestampMicrosecondType>().values().to_vec())
 }
 
 fn numbers(batch: &RecordBatch, name: &str) -> Result<Vec<u64>> {
-    Ok(column(batch, name)?.as_primitive::<UInt64Type>().values().to_vec())
+    Ok(column(batch, name)?.as_primitive::<Int64Type>().values().iter().copied().map(unsigned).collect())
+}
+
+/// What was counted is never negative.
+fn unsigned(number: i64) -> u64 {
+    number.max(0).unsigned_abs()
 }
 
 fn text(batch: &RecordBatch, name: &str, row: usize) -> Result<String> {

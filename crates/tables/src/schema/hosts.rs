@@ -1,20 +1,22 @@
 //! Tables of hosts, settings and proofs of remedies.
 
-use crate::column::Kind::{F64, Moment, Text, U32, U64};
+use crate::column::Kind::{F64, I64, Moment, Text};
 use crate::column::{Column, column, optional};
 
 const HOST_MEANING: &str = "the name of the machine";
+pub(super) const MACHINE_ID_MEANING: &str = "the machine, whatever its name: `/etc/machine-id`, hashed for unstarve";
 const BOOT_MEANING: &str = "the boot of the machine";
 const TS_MEANING: &str = "when it was looked at";
 
 pub(crate) const HOST_COLUMNS: &[Column] = &[
     optional("host", Text, "", HOST_MEANING),
+    optional("machine_id", Text, "", MACHINE_ID_MEANING),
     optional("boot_id", Text, "", BOOT_MEANING),
     column("ts", Moment, "", TS_MEANING),
     optional("kernel", Text, "", "`uname -r`"),
     optional("kernel_version", Text, "", "`uname -v`"),
     optional("machine", Text, "", "`uname -m`"),
-    optional("cpus", U32, "", "CPUs that are online"),
+    optional("cpus", I64, "", "CPUs that are online"),
     optional("labels", Text, "", "`key=value`, apart by commas, in the order of the keys"),
     optional("settings_digest", Text, "", "the same for hosts whose settings of `settings` are the same"),
     column("unstarve", Text, "", "the version that looked"),
@@ -22,6 +24,7 @@ pub(crate) const HOST_COLUMNS: &[Column] = &[
 
 pub(crate) const SETTING_COLUMNS: &[Column] = &[
     optional("host", Text, "", HOST_MEANING),
+    optional("machine_id", Text, "", MACHINE_ID_MEANING),
     optional("boot_id", Text, "", BOOT_MEANING),
     column("ts", Moment, "", TS_MEANING),
     column("path", Text, "", "the file in /proc or /sys; `features/NAME` for a scheduler feature"),
@@ -42,7 +45,7 @@ pub(crate) const PROOF_COLUMNS: &[Column] = &[
     optional("effect", F64, "", "the metric's change as a part of what it was without the remedy: −0.86 is 86 % less"),
     optional("low", F64, "", "the lower bound of its 95 % interval"),
     optional("high", F64, "", "the upper bound"),
-    column("seeds", U64, "", "pairs of runs"),
+    column("seeds", I64, "", "pairs of runs"),
     column("costs", Text, "", "metrics that got worse, apart by blanks"),
     column("release", Text, "", "the kernel's own release string"),
     column("package", Text, "", "its package with the version"),
@@ -62,7 +65,7 @@ pub(crate) const KERNEL_CELL_COLUMNS: &[Column] = &[
     column("finding", Text, "", "the first finding with the fault, in words"),
     optional(
         "longest_ns",
-        U64,
+        I64,
         "ns",
         "the longest wait of who is starved, else of the expected victim: the median over the seeds",
     ),
@@ -74,7 +77,7 @@ pub(crate) const KERNEL_CELL_COLUMNS: &[Column] = &[
     optional("low", F64, "", "the lower bound of its 95 % interval over the seeds"),
     optional("high", F64, "", "the upper bound"),
     column("metric_verdict", Text, "", "`better`, `worse`, `no difference that matters` or why nothing is claimed"),
-    column("seeds", U64, "", "pairs of guests"),
+    column("seeds", I64, "", "pairs of guests"),
     column("traces", Text, "", "SHA-256 of each recording with the fault, separated by spaces"),
     column("twin_traces", Text, "", "the same without the fault"),
     column("kernel_digest", Text, "", "SHA-256 of the kernel's image"),
@@ -89,7 +92,7 @@ pub(crate) const MANIFEST_COLUMNS: &[Column] = &[
     column("table_name", Text, "", "of which table its rows are"),
     optional("min_ts", Moment, "", "the first `ts` in it"),
     optional("max_ts", Moment, "", "the last"),
-    column("hosts", U64, "", "how many hosts are in it"),
-    column("rows", U64, "", "its rows"),
-    column("bytes", U64, "B", "its size"),
+    column("hosts", I64, "", "how many hosts are in it"),
+    column("rows", I64, "", "its rows"),
+    column("bytes", I64, "B", "its size"),
 ];

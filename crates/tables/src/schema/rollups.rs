@@ -1,8 +1,9 @@
 //! Tables of hosts over time, written by `unstarve watch`.
 
-use crate::column::Kind::{Counts, Moment, Text, U32, U64};
+use crate::column::Kind::{Counts, I64, Moment, Text};
 use crate::column::{Column, column, optional};
 use crate::schema::Fold;
+use crate::schema::hosts::MACHINE_ID_MEANING;
 
 const HOST_MEANING: &str = "the name of the machine";
 const BOOT_MEANING: &str = "the boot of the machine";
@@ -14,9 +15,10 @@ const LABELS_MEANING: &str =
 
 pub(crate) const WAIT_ROLLUP: &[Column] = &[
     column("host", Text, "", HOST_MEANING),
+    optional("machine_id", Text, "", MACHINE_ID_MEANING),
     optional("boot_id", Text, "", BOOT_MEANING),
     column("ts", Moment, "", TS_MEANING),
-    column("span_ns", U64, "ns", SPAN_MEANING),
+    column("span_ns", I64, "ns", SPAN_MEANING),
     column(
         "victim_role",
         Text,
@@ -25,11 +27,11 @@ pub(crate) const WAIT_ROLLUP: &[Column] = &[
     ),
     column("victim_kind", Text, "", "the kind of the role: its name, `group` for a cgroup"),
     optional("cgroup", Text, "", "the path of the cgroup, of a group"),
-    column("n", U64, "", "waits that ended in the interval"),
-    column("sum_ns", U64, "ns", "for how long its tasks waited in the interval, waits that had not ended included"),
+    column("n", I64, "", "waits that ended in the interval"),
+    column("sum_ns", I64, "ns", "for how long its tasks waited in the interval, waits that had not ended included"),
     optional(
         "max_ns",
-        U64,
+        I64,
         "ns",
         "the waits that ended were shorter than this, the upper bound of the last step that is not 0; empty if none ended, or one \
          was longer than 64 s",
@@ -58,14 +60,15 @@ pub(crate) const BLAME_FOLDS: &[(&str, Fold)] = &[("ts", Fold::First), ("span_ns
 
 pub(crate) const BLAME_ROLLUP: &[Column] = &[
     column("host", Text, "", HOST_MEANING),
+    optional("machine_id", Text, "", MACHINE_ID_MEANING),
     optional("boot_id", Text, "", BOOT_MEANING),
     column("ts", Moment, "", TS_MEANING),
-    column("span_ns", U64, "ns", SPAN_MEANING),
+    column("span_ns", I64, "ns", SPAN_MEANING),
     column("victim_role", Text, "", "who waited, as in `wait_rollup`"),
     column("victim_kind", Text, "", "the kind of the role: its name, `group` for a cgroup"),
     column("occupant", Text, "", "who had the CPU meanwhile: a role, `idle` or `unknown`"),
     column("rule", Text, "", "why (docs/blame.md)"),
-    column("ns", U64, "ns", "for how long, summed up over the waiting tasks"),
+    column("ns", I64, "ns", "for how long, summed up over the waiting tasks"),
     optional("kernel", Text, "", KERNEL_MEANING),
     optional("labels", Text, "", LABELS_MEANING),
 ];
@@ -73,6 +76,7 @@ pub(crate) const BLAME_ROLLUP: &[Column] = &[
 pub(crate) const EPISODE_COLUMNS: &[Column] = &[
     column("id", Text, "", "the name of its directory on the host; unique together with `host`"),
     optional("host", Text, "", HOST_MEANING),
+    optional("machine_id", Text, "", MACHINE_ID_MEANING),
     column("ts", Moment, "", "when it was seen"),
     optional("finding", Text, "", "the finding of `explain` about its victim"),
     optional("severity", Text, "", "`critical`, `warning` or `info`"),
@@ -83,12 +87,12 @@ pub(crate) const EPISODE_COLUMNS: &[Column] = &[
     optional("culprit_role", Text, "", "the same as a role"),
     optional("culprit_cgroup", Text, "", "its cgroup"),
     optional("rule", Text, "", "why (docs/blame.md)"),
-    optional("ns", U64, "ns", "the part of the victim's waits that this culprit and rule are to blame for"),
-    column("victims", U32, "", "how many were starved at its time"),
+    optional("ns", I64, "ns", "the part of the victim's waits that this culprit and rule are to blame for"),
+    column("victims", I64, "", "how many were starved at its time"),
     optional("remedy", Text, "", "what to do first (docs/remedies.md)"),
     optional("verdict", Text, "", "what `explain` says of the whole trace"),
     optional("trace_uri", Text, "", "where its trace is on the host"),
-    optional("trace_bytes", U64, "B", "the size of its trace"),
+    optional("trace_bytes", I64, "B", "the size of its trace"),
     optional("problem", Text, "", "why something is absent"),
     optional("kernel", Text, "", KERNEL_MEANING),
     optional("labels", Text, "", LABELS_MEANING),

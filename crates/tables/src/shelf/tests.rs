@@ -31,7 +31,7 @@ fn a_part_is_below_its_table_day_and_hour() {
     let partition = Partition::of("wait_rollup", START_TIME);
     shelf.put(&partition, "web1-1", b"old and longer").expect("it can be written");
     shelf.put(&partition, "web1-1", b"new").expect("it can be written again");
-    let only = "table=wait_rollup/date=2025-11-24/hour=16/web1-1.parquet";
+    let only = "v1/table=wait_rollup/date=2025-11-24/hour=16/web1-1.parquet";
     assert_eq!(all(&shelf), BTreeSet::from([only.to_owned()]));
     assert_eq!(fs::read(shelf.path().join(only)).expect("it is there"), b"new");
     assert!(shelf.has(&partition, "web1-1") && !shelf.has(&partition, "web1-2"));
@@ -43,7 +43,7 @@ fn what_was_not_finished_is_no_part() {
     let (_place, shelf) = shelf();
     let partition = Partition::of("hosts", START_TIME);
     shelf.put(&partition, "a", b"whole").expect("it can be written");
-    let directory = shelf.path().join(partition.path());
+    let directory = shelf.path().join(LAYOUT).join(partition.path());
     fs::write(directory.join(".new-b.parquet"), b"to").expect("it can be written");
     assert_eq!(all(&shelf).len(), 1);
     shelf.put(&partition, "b", b"x").expect("it can be written");
@@ -57,7 +57,7 @@ fn old_hours_go_and_then_the_oldest_parts() {
     for hour in 0..10 {
         shelf.put(&Partition::of("hosts", at(hour)), "a", &[0; 100]).expect("it can be written");
     }
-    let stranger = shelf.path().join("table=hosts/date=2025-11-24/hour=16/notes.txt");
+    let stranger = shelf.path().join("v1/table=hosts/date=2025-11-24/hour=16/notes.txt");
     fs::write(&stranger, b"mine").expect("it can be written");
     let limits = Limits { bytes: 10_000, age: Duration::from_secs(5 * 3600) };
     assert_eq!(shelf.trim(limits, at(9)).expect("it can be trimmed"), 4);
@@ -67,7 +67,30 @@ fn old_hours_go_and_then_the_oldest_parts() {
     let left = all(&shelf);
     assert!(left.len() == 2 && left.iter().all(|path| path.contains("date=2025-11-25")), "{left:?}");
     assert!(stranger.exists(), "not ours");
-    assert!(!shelf.path().join("table=hosts/date=2025-11-24/hour=17").exists(), "an empty directory");
+    assert!(!shelf.path().join("v1/table=hosts/date=2025-11-24/hour=17").exists(), "an empty directory");
+}
+
+/// Tables of the layout before `v1` stay where they are, count, and go by the same limits.
+#[test]
+fn parts_of_the_layout_before_are_kept_and_removed_as_others() {
+    let (_place, shelf) = shelf();
+    for hour in 0..10 {
+        let partition = Partition::of("hosts", at(hour));
+        if hour < 5 {
+            let directory = shelf.path().join(partition.path());
+            fs::create_dir_all(&directory).expect("it can be made");
+            fs::write(directory.join("a.parquet"), [0; 100]).expect("it can be written");
+        } else {
+            shelf.put(&partition, "a", &[0; 100]).expect("it can be written");
+        }
+        assert!(shelf.has(&partition, "a"), "{hour}");
+    }
+    let limits = Limits { bytes: 10_000, age: Duration::from_secs(7 * 3600) };
+    assert_eq!(shelf.trim(limits, at(9)).expect("it can be trimmed"), 2, "by age");
+    assert_eq!(shelf.trim(Limits { bytes: 600, ..limits }, at(9)).expect("it can be trimmed"), 2, "by size");
+    let left = all(&shelf);
+    let of_v1 = left.iter().filter(|path| path.starts_with("v1/")).count();
+    assert_eq!((left.len(), of_v1), (6, 5), "{left:?}");
 }
 
 #[test]

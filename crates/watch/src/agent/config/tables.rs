@@ -13,7 +13,7 @@ use super::Length;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Tables {
-    /// Where they are written, below `table=NAME/date=YYYY-MM-DD/hour=HH/`.
+    /// Where they are written, below `v1/table=NAME/date=YYYY-MM-DD/hour=HH/`.
     pub directory: PathBuf,
     /// The length of an interval: a file for each table and interval.
     pub every: Length,

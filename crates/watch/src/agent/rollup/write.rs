@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use unstarve_diagnose::report::FindingId;
+use unstarve_host::Root;
 use unstarve_model::{CpuSet, Severity, WallTime, clean};
 use unstarve_sched::Rule;
 use unstarve_tables::{
@@ -32,6 +33,7 @@ const TRIM_EVERY: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug)]
 struct Host {
     name: String,
+    machine_id: Option<String>,
     boot: Option<String>,
     kernel: String,
     version: String,
@@ -76,6 +78,7 @@ impl Host {
         let labels: Vec<String> = config.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         Host {
             name: machine::text(uname.nodename()),
+            machine_id: unstarve_host::machine_id(&Root::host()),
             boot: machine::boot_id(),
             kernel: machine::kernel(),
             version: machine::text(uname.version()),
@@ -183,11 +186,12 @@ impl Writer {
         self.shelf.put(&Partition::of(schema.name, at), part, &bytes).map_err(|error| error_chain(&error))
     }
 
-    fn host_row(&self, at: WallTime) -> [Cell<'_>; 10] {
+    fn host_row(&self, at: WallTime) -> [Cell<'_>; 11] {
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
         let cpus = online.and_then(|list| list.trim().parse::<CpuSet>().ok()).map(|cpus| cpus.len() as u64);
         [
             Cell::Text(&self.host.name),
+            Cell::text(self.host.machine_id.as_deref()),
             Cell::text(self.host.boot.as_deref()),
             at.0.into(),
             Cell::Text(&self.host.kernel),
@@ -201,9 +205,9 @@ impl Writer {
     }
 
     /// The columns at the start of each row of an interval.
-    fn begin(&self, interval: &Interval) -> [Cell<'_>; 4] {
-        let boot = Cell::text(self.host.boot.as_deref());
-        [Cell::Text(&self.host.name), boot, interval.at.0.into(), interval.span.0.into()]
+    fn begin(&self, interval: &Interval) -> [Cell<'_>; 5] {
+        let [machine_id, boot] = [&self.host.machine_id, &self.host.boot].map(|id| Cell::text(id.as_deref()));
+        [Cell::Text(&self.host.name), machine_id, boot, interval.at.0.into(), interval.span.0.into()]
     }
 
     /// The columns at the end.
@@ -260,6 +264,7 @@ impl Writer {
         let cells = [
             Cell::Text(&episode.id),
             Cell::Text(&self.host.name),
+            Cell::text(self.host.machine_id.as_deref()),
             episode.at_ns.into(),
             Cell::text(episode.finding.as_ref().map(FindingId::as_str)),
             Cell::text(episode.severity.map(Severity::word)),

@@ -35,7 +35,7 @@ fn files(directory: &Path) -> Vec<String> {
 }
 
 fn of_table(files: &[String], table: &str) -> usize {
-    files.iter().filter(|file| file.starts_with(&format!("table={table}/"))).count()
+    files.iter().filter(|file| file.starts_with(&format!("v1/table={table}/"))).count()
 }
 
 #[test]
@@ -132,7 +132,8 @@ fn an_interval_in_which_nobody_waited_says_so() {
 fn what_could_not_be_written_is_part_of_the_next_interval() {
     let place = tempfile::tempdir().expect("a place for files");
     let mut writer = writer(place.path());
-    let in_the_way = place.path().join("tables/table=blame_rollup");
+    let in_the_way = place.path().join("tables/v1/table=blame_rollup");
+    std::fs::create_dir_all(in_the_way.parent().expect("a directory")).expect("it can be made");
     std::fs::write(&in_the_way, b"").expect("it can be written");
     let scene = Scene::new().blame("kworker", RoleKind::RealTime, 5).wait("kworker", 5);
     let first = work(&scene, 5, &[]);

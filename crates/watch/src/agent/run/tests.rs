@@ -318,7 +318,7 @@ fn at_the_end_tables_have_what_the_scribe_wrote_last() {
     rig.watch.waits =
         Some(Waiting { until: now, seen: now, episode, along: Vec::new(), begun: Vec::new(), reply: None });
     rig.watch.end(vec![writer], &rig.inbox);
-    assert!(directory.join("table=episodes").is_dir(), "the episode that was written last is there");
+    assert!(directory.join("v1/table=episodes").is_dir(), "the episode that was written last is there");
 }
 
 #[test]
