@@ -3,7 +3,7 @@
 
     test_views.py [STORE…]      of STORES below; UNSTARVE_WRITE=1 writes the tables of the shims anew, from docs/tables.md
 
-Names what differs and exits with 1. An engine that is not there is `skipped: …`; tools/setup.sh installs them.
+Names what differs and exits with 1. An engine that is not there is `skipped: …`; tools/setup.sh engines installs them.
 """
 import math
 import os
@@ -25,7 +25,8 @@ import shims  # noqa: E402
 try:
     import pyarrow  # noqa: F401
 except ImportError as error:
-    sys.exit(f"skipped: {error}; tools/setup.sh test installs what the views are tested with")
+    print(f"skipped: {error}; tools/setup.sh engines installs what the views are tested with")
+    sys.exit(0)
 import stores  # noqa: E402
 import sums  # noqa: E402
 
@@ -229,7 +230,8 @@ def main():
     asked = list(engines.present())
     print("engines: " + ", ".join(f"{engine.name} {engine.version}" for engine in asked), flush=True)
     if not asked:
-        sys.exit("skipped: no engine is here, nothing was compared")
+        print("skipped: no engine is here, nothing was compared")
+        return
     with tempfile.TemporaryDirectory(prefix="unstarve-views-") as place:
         place = Path(place)
         for name in sys.argv[1:] or ASKED:
