@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql release dist install demo test test-sql test-dist test-guests deny proofs truth kernels bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
+.PHONY: help setup build build-sql release dist install demo test test-sql test-views test-spark test-dist test-guests deny proofs truth kernels bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -45,6 +45,14 @@ test: setup ## all tests; the live ones need root and tracefs, else they say tha
 
 test-sql: setup ## of all tests those of unstarve-sql: DuckDB as a second opinion, a server of S3
 	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/engines"
+
+test-views: ## the views of many hosts' tables by DuckDB, ClickHouse and Spark, and what they say without a table
+	tools/setup.sh engines
+	views/test_views.py
+
+test-spark: ## the views by a Spark of a master and two workers, spark-submit and Connect; a worker is killed while it answers
+	tools/setup.sh engines
+	views/test_spark.py
 
 test-dist: dist ## uses what `make dist` made: in an empty root, a fresh Debian, a guest with systemd, as an rpm, as a pod, and built again; needs root
 	tools/test-dist.sh "$$CARGO_TARGET_DIR/dist-tree/out"

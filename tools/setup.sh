@@ -3,7 +3,7 @@
 # commands the given purpose uses. Never asks, never waits for ever; what cannot be installed is named, and the tests
 # that need it say that they were skipped.
 #
-#     tools/setup.sh build|test|fleet|demo|dist|docs
+#     tools/setup.sh build|test|engines|fleet|demo|dist|docs
 set -u
 exec </dev/null
 purpose=${1:-build}
@@ -19,6 +19,10 @@ wanted=(cc:gcc clang:clang pkg-config:pkg-config /usr/include/libelf.h:libelf-de
 case $purpose in
 build) ;;
 docs) wanted+=(python3:python3) ;;
+engines)
+    wanted=(java:default-jre-headless)
+    python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
+    ;;
 fleet) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
 demo) wanted=(cc:gcc fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
 test)
@@ -37,7 +41,7 @@ dist)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 *)
-    echo "setup: $purpose: unknown purpose; expected build, test, fleet, demo, dist or docs" >&2
+    echo "setup: $purpose: unknown purpose; expected build, test, engines, fleet, demo, dist or docs" >&2
     exit 2
     ;;
 esac
@@ -95,6 +99,13 @@ readers='import pyarrow.parquet, perfetto.protos.perfetto.trace.perfetto_trace_p
 if [[ $purpose = test ]] && ! PYTHONPATH=$python python3 -c "$readers" 2>/dev/null; then
     timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" pyarrow perfetto opentelemetry-proto ||
         echo "setup: pyarrow, perfetto and opentelemetry-proto could not be installed for Python" >&2
+fi
+# DuckDB, ClickHouse and Spark, of which views are asked: 1.5 GB, so only for that. An engine that is absent is skipped.
+engines=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/engines
+if [[ $purpose = engines ]] && ! cmp -s "$(dirname "$0")/engines.txt" "$engines/engines.txt"; then
+    rm -rf "$engines"
+    timeout -k 10 900 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$engines" -r "$(dirname "$0")/engines.txt" &&
+        cp "$(dirname "$0")/engines.txt" "$engines" || echo "setup: not all of DuckDB, ClickHouse and Spark could be installed for Python" >&2
 fi
 # Judges the crates (tools/deny.sh); without it that says that it was skipped.
 deny=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/deny
