@@ -80,7 +80,7 @@ def make(arguments, directory):
     """Makes the files of all hosts."""
     begin = time.monotonic()
     more = [f"rows={arguments.rows}"] if arguments.rows else []
-    run([arguments.generator, REAL, directory, arguments.hosts, arguments.hours, *more, "apart"])
+    run([arguments.generator, REAL, os.path.join(directory, "hosts"), arguments.hosts, arguments.hours, *more, "apart"])
     made = time.monotonic() - begin
     files = sum(len(found) for _, _, found in os.walk(directory))
     print(f"made {files:,} files of hosts in {made:.0f} s", flush=True)

@@ -12,7 +12,8 @@ rm -rf "$root" "$into/debian"
 umask 022
 
 install -D -m 755 "$program" "$root/usr/bin/unstarve"
-for unit in packaging/*.service; do
+install -m 755 packaging/unstarve-upload "$root/usr/bin"
+for unit in packaging/*.service packaging/*.timer; do
     mkdir -p "$root/usr/lib/systemd/system"
     # What a package installs is not in /usr/local, and is there without being copied.
     sed -e 's,/usr/local/bin/,/usr/bin/,' -e '1,/^\[Unit\]/{ s/ Copy to .*//; /systemctl daemon-reload/d; }' \

@@ -43,7 +43,7 @@ for unit in guard watch; do
     [[ $(systemctl is-enabled unstarve-$unit) = disabled ]] || fail "$unit is enabled"
     is unstarve-$unit ActiveState inactive || fail "$unit runs"
 done
-systemd-analyze verify unstarve-guard.service unstarve-watch.service || fail "systemd-analyze verify"
+systemd-analyze verify unstarve-{guard,watch,upload,compact}.service unstarve-{upload,compact}.timer || fail "systemd-analyze verify"
 unstarve doctor
 
 # Type=notify: start ends once READY=1 came.

@@ -9,7 +9,7 @@ package=$(echo "$out"/*.rpm)
 needs rpm
 rpm --checksig --nosignature "$package"
 rpm -qlp "$package" >"$room/list"
-for file in /usr/bin/unstarve /usr/share/man/man1/unstarve-watch-episodes.1.gz /usr/lib/systemd/system/unstarve-guard.service \
+for file in /usr/bin/unstarve /usr/share/man/man1/unstarve-watch-episodes.1.gz /usr/lib/systemd/system/unstarve-guard.service /usr/bin/unstarve-upload /usr/lib/systemd/system/unstarve-compact.timer \
     /usr/share/zsh/site-functions/_unstarve /usr/share/licenses/unstarve/LICENSE-MIT; do
     grep -qx "$file" "$room/list" || fail "$file is not in the package"
 done

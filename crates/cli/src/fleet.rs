@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-/// Keep the tables of many hosts in one directory: merge small files, drop old hours, prove that no row is lost
+/// Keep the tables of many hosts in one store: merge small files, drop old hours, prove that no row is lost
 ///
-/// DIR has what hosts wrote with `unstarve watch --tables` or `snapshot --tables`, copied together. `unstarve sql` reads it at any moment.
+/// STORE/hosts/v1 has what hosts wrote below `v1` with `unstarve watch --tables` or `snapshot --tables`, copied together. Any engine reads
+/// STORE/merged/v1 at any moment; `unstarve sql` reads what is not merged yet, too.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   unstarve fleet compact /srv/unstarve --keep 30d      from a timer, each hour
   unstarve fleet status /srv/unstarve
   unstarve fleet verify /srv/unstarve                  reads everything
+  unstarve fleet migrate /srv/old /srv/unstarve        tables of a version before 0.1.0, once
 
 Exit code: 0 all is well, 1 something is wrong and was left alone (it is named), 2 the directory could not be used.")]
 pub struct FleetArgs {
@@ -28,23 +30,28 @@ enum Command {
     Verify(PlaceArgs),
     /// Count hours, files, rows and bytes by table; reads commits, not rows
     Status(PlaceArgs),
+    /// Copy tables of the layout before `v1` (`table=…` in the directory itself) into a store, with the types of today
+    ///
+    /// May be killed and run again; OLD stays as it is. Stop what merges or removes there before. `compact` merges what was copied.
+    Migrate(MigrateArgs),
     /// Reads files that hosts wrote, for `compact` and `verify`: what a damaged one ends is only this process
     #[command(hide = true, name = "examine-files")]
     ExamineFiles,
 }
 
-/// Merge the files of each hour into a few sorted ones, and write manifest.parquet
+/// Merge the files of each hour into a few sorted ones, below merged/v1
 ///
-/// May be killed at any moment, run twice at once and run again: each row stays there once. A file with a column of a wrong type is named and
-/// left alone.
+/// May be killed at any moment and run again: each row stays there once. A second one beside it is refused. A file with a column of a wrong
+/// type is named and left alone.
 #[derive(Args)]
 struct CompactArgs {
     #[command(flatten)]
     place: PlaceArgs,
-    /// Leave an hour alone until this long after its end: hosts still write. Later files go into the next commit
+    /// Leave an hour alone until this long after its end: hosts still write. Later files are merged when the hour is twice as old, or a
+    /// day later; 0s merges all at once
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10m")]
     settle: Duration,
-    /// Keep files that were merged for this long: a reader may still have them open
+    /// Keep hosts' files for this long after they were merged: a reader may still have them open
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1h")]
     grace: Duration,
     /// Drop hours that are older: 30d
@@ -54,9 +61,22 @@ struct CompactArgs {
 
 #[derive(Args)]
 struct PlaceArgs {
-    /// The directory that has `table=…` in it
-    #[arg(value_name = "DIR")]
+    /// The directory that has `hosts/v1` in it
+    #[arg(value_name = "STORE")]
     directory: PathBuf,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct MigrateArgs {
+    /// The directory that has `table=…` in it: a store of that version, or a host's directory
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+    /// The new store: an empty directory, or one that this command or hosts have begun
+    #[arg(value_name = "STORE")]
+    new: PathBuf,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -82,6 +102,9 @@ pub fn run(args: &FleetArgs) -> anyhow::Result<std::process::ExitCode> {
     {
         let _ = (&place.directory, place.json);
     }
+    if let Command::Migrate(args) = &args.command {
+        let _ = (&args.old, &args.new, args.json);
+    }
     anyhow::bail!("this unstarve was built without Parquet: build it with `make build` (cargo's feature columnar)")
 }
 
@@ -90,7 +113,7 @@ pub use built::run;
 
 #[cfg(feature = "columnar")]
 mod built {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
     use std::process::ExitCode;
     use std::time::SystemTime;
 
@@ -98,7 +121,8 @@ mod built {
     use serde::Serialize;
     use unstarve_files::ThisProgram;
     use unstarve_fleet::{
-        Done, Holds, Options, Problem, SandboxedDecode, Status, Store, Verified, compact, serve, status, verify,
+        Done, Holds, Migrated, Options, Problem, SandboxedDecode, Status, Store, Verified, compact, migrate, serve,
+        status, verify,
     };
     use unstarve_model::WallTime;
     use unstarve_term::clean;
@@ -123,6 +147,10 @@ mod built {
                 let status = status(&store(place)?)?;
                 print_answer(&status, place.json, table(&status), (&status.beside, &status.problems))
             }
+            Command::Migrate(args) => {
+                let migrated = migrate(&open(&args.old)?, &open(&args.new)?)?;
+                print_answer(&migrated, args.json, migrated_text(&migrated), (&[], &migrated.problems))
+            }
             Command::ExamineFiles => {
                 serve(std::io::stdin().lock(), std::io::stdout().lock()).context("cannot answer")?;
                 Ok(ExitCode::SUCCESS)
@@ -130,18 +158,23 @@ mod built {
         }
     }
 
-    /// The directory; a child process reads its files.
-    fn store(place: &PlaceArgs) -> Result<Store> {
+    /// A directory; a child process reads its files.
+    fn open(directory: &Path) -> Result<Store> {
         let program = ThisProgram::find().context("this program's own file")?;
         let apart = SandboxedDecode::new(move || {
             let mut command = program.command();
             command.args(["fleet", "examine-files"]);
             command
         });
-        let store = Store::open(&place.directory)?.examined_by(Box::new(apart));
+        Ok(Store::open(directory)?.examined_by(Box::new(apart)))
+    }
+
+    /// The store.
+    fn store(place: &PlaceArgs) -> Result<Store> {
+        let store = open(&place.directory)?;
         if store.holds()? == Holds::Nothing {
             note!(
-                "{}: there are no tables yet; hosts write them with `unstarve watch --tables`",
+                "{}: there are no tables yet; hosts write them with `unstarve watch --tables`, and their `v1` is copied to `hosts/v1` here",
                 clean(&place.directory.display().to_string())
             );
         }
@@ -186,7 +219,7 @@ mod built {
             others => format!(" and {others} more"),
         };
         Some(format!(
-            "{first}{others}: beside the tables, left alone; if hosts wrote it, put it into table=…/date=…/hour=…"
+            "{first}{others}: beside the tables, left alone; if hosts wrote it, put it into hosts/v1/table=…/date=…/hour=…"
         ))
     }
 
@@ -210,8 +243,8 @@ mod built {
         if done.removed > 0 {
             text += &format!("{} removed that did not count any more\n", count(done.removed, "file"));
         }
-        if done.lost > 0 {
-            text += &format!("{} by another compactor came first\n", count(done.lost, "commit"));
+        if done.finished > 0 {
+            text += &format!("{} of a run that was stopped finished\n", count(done.finished, "commit"));
         }
         text
     }
@@ -226,6 +259,14 @@ mod built {
             done.outputs,
             size(done.output_bytes)
         )
+    }
+
+    fn migrated_text(migrated: &Migrated) -> String {
+        let mut text = format!("{} copied, {} rows\n", count(migrated.files, "file"), migrated.rows);
+        if migrated.done_before > 0 {
+            text += &format!("{} copied by an earlier run\n", count(migrated.done_before, "file"));
+        }
+        text
     }
 
     fn verified_text(verified: &Verified) -> String {

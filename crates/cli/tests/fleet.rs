@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use unstarve_fleet::{DecodeLimits, Store, decode, live};
+use unstarve_fleet::{DecodeLimits, counting_files, decode};
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, parquet_file};
 
@@ -31,9 +31,8 @@ struct Fleet {
 impl Fleet {
     fn new() -> Fleet {
         let place = tempfile::tempdir().expect("a place for files");
-        let path = place.path().join("tables/v1");
-        std::fs::create_dir_all(&path).expect("it can be made");
-        let shelf = Shelf::open(&place.path().join("tables")).expect("a directory of our own");
+        let path = place.path().join("store");
+        let shelf = Shelf::open(&path.join("hosts")).expect("a directory of our own");
         Fleet { _place: place, path, shelf, hosts: BTreeSet::new(), now: this_hour() }
     }
 
@@ -60,7 +59,13 @@ impl Fleet {
     }
 
     fn hour(&self, ago: u64) -> PathBuf {
-        self.path.join(Partition::of(HOSTS.name, WallTime(self.now - ago * HOUR)).path())
+        self.tree("hosts", ago)
+    }
+
+    /// The directory of an hour in a tree of the store.
+    fn tree(&self, tree: &str, ago: u64) -> PathBuf {
+        let hour = Partition::of(HOSTS.name, WallTime(self.now - ago * HOUR));
+        self.path.join(tree).join("v1").join(hour.path())
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -80,15 +85,8 @@ impl Fleet {
 
     /// The hosts that a reader sees; each once.
     fn check(&self) {
-        let store = Store::open(&self.path).expect("it is there");
-        let mut seen = Vec::new();
-        for (partition, files) in live(&store).expect("it can be read") {
-            let names = files.outputs.into_iter().map(|output| output.name).chain(files.loose);
-            for name in names {
-                let file = self.path.join(partition.path()).join(name);
-                seen.extend(hosts_in(&file));
-            }
-        }
+        let files = counting_files(&self.path).expect("it can be read");
+        let seen: Vec<String> = files.iter().flat_map(|file| hosts_in(&file.path)).collect();
         let count = seen.len();
         let seen: BTreeSet<String> = seen.into_iter().collect();
         assert_eq!((count, &seen), (self.hosts.len(), &self.hosts));
@@ -148,11 +146,12 @@ fn compactors_side_by_side_agree() {
             fleet.write(ago);
         }
         let children: Vec<Child> = (0..3).map(|_| fleet.start()).collect();
-        for mut child in children {
-            let status = child.wait().expect("it ends");
-            // One may give up because the others are always faster, and says so.
-            assert!(matches!(status.code(), Some(0 | 1)), "{status}");
-        }
+        let codes: Vec<Option<i32>> =
+            children.into_iter().map(|mut child| child.wait().expect("it ends").code()).collect();
+        // Those that find another one at work say so and end.
+        assert!(codes.contains(&Some(0)) && codes.iter().all(|code| matches!(code, Some(0 | 2))), "{codes:?}");
+        fleet.check();
+        assert!(fleet.start().wait().expect("it ends").success());
         fleet.check();
         assert_eq!(fleet.run(&["verify"]).status.code(), Some(0), "round {round}");
     }
@@ -165,7 +164,7 @@ fn what_is_not_as_it_should_be_is_named_and_left_alone() {
     let hour = fleet.hour(1);
     std::fs::write(hour.join("torn.parquet"), b"PAR1 and no more").expect("it can be written");
     symlink("/etc/hostname", hour.join("link.parquet")).expect("it can be made");
-    symlink("/", fleet.path.join("table=hosts/date=2020-01-01")).expect("it can be made");
+    symlink("/", fleet.path.join("hosts/v1/table=hosts/date=2020-01-01")).expect("it can be made");
     let output = fleet.run(&["compact", "--settle", "0s"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(text(&output.stdout).contains("1 hour merged: 1 files of hosts, 1 rows"), "{output:?}");
@@ -175,7 +174,7 @@ fn what_is_not_as_it_should_be_is_named_and_left_alone() {
     assert!(hour.join("torn.parquet").exists() && hour.join("link.parquet").exists());
     assert_eq!(fleet.run(&["verify"]).status.code(), Some(1));
     assert_eq!(fleet.run(&["status"]).status.code(), Some(1));
-    assert!(fleet.path.join("manifest.parquet").exists());
+    assert_eq!(std::fs::read_dir(fleet.tree("merged", 1)).expect("it is there").count(), 1);
 }
 
 #[test]
@@ -196,7 +195,8 @@ fn verify_finds_what_was_changed_or_lost() {
     fleet.check();
     std::fs::remove_file(hour.join(format!("{name}.parquet"))).expect("it is there");
     assert_eq!(fleet.run(&["verify"]).status.code(), Some(0));
-    let merged = std::fs::read_dir(&hour).expect("it is there").map(|entry| entry.expect("an entry").path());
+    let merged =
+        std::fs::read_dir(fleet.tree("merged", 1)).expect("it is there").map(|entry| entry.expect("an entry").path());
     let merged =
         merged.into_iter().find(|path| path.to_string_lossy().contains("merged-by-commit")).expect("an output");
     std::fs::remove_file(merged).expect("it is there");
@@ -371,6 +371,7 @@ fn errors_say_what_is_expected() {
 #[test]
 fn a_directory_without_tables_is_said_and_left_as_it_is() {
     let fleet = Fleet::new();
+    std::fs::remove_dir_all(fleet.path.join("hosts")).expect("it is ours");
     for command in ["compact", "verify", "status"] {
         let output = fleet.run(&[command]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -381,8 +382,31 @@ fn a_directory_without_tables_is_said_and_left_as_it_is() {
     for command in ["compact", "verify", "status"] {
         let output = fleet.run(&[command]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let is_said = said.contains("holds no table=… directory") && said.contains("unstarve watch --tables");
+        let is_said = said.contains("holds other files, and no tables") && said.contains("expected a store");
         assert!(output.status.code() == Some(2) && is_said, "{command}: {output:?}");
     }
     assert_eq!(std::fs::read_dir(&fleet.path).expect("it is there").count(), 1, "nothing was written");
+}
+
+/// Tables of the layout before `v1`, as a store of that version has them.
+#[test]
+fn old_tables_are_copied_into_a_store() {
+    let fleet = Fleet::new();
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fleet/tests/early_store");
+    let unstarve = |arguments: &[&Path]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+        command.arg("fleet").args(arguments).stdin(Stdio::null()).output().expect("it can be started")
+    };
+    let output = unstarve(&[Path::new("compact"), &old]);
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("unstarve fleet migrate"), "{output:?}");
+    for expected in ["4 files copied, ", "0 files copied, 0 rows\n4 files copied by an earlier run\n"] {
+        let output = unstarve(&[Path::new("migrate"), &old, &fleet.path]);
+        assert!(output.status.success() && text(&output.stdout).starts_with(expected), "{output:?}");
+    }
+    let output = fleet.run(&["compact", "--settle", "0s"]);
+    assert!(
+        output.status.success() && text(&output.stdout).starts_with("2 hours merged: 4 files of hosts"),
+        "{output:?}"
+    );
+    assert_eq!(fleet.run(&["verify"]).status.code(), Some(0));
 }

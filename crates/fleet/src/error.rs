@@ -19,11 +19,13 @@ pub enum FleetError {
         /// The error.
         source: io::Error,
     },
-    /// The directory has no table.
-    #[error("{}: holds no table=… directory; expected the directory into which hosts write with `unstarve watch --tables`", path.display())]
-    NoTables {
+    /// The directory is no store.
+    #[error("{}: {found}; expected a store, a directory that has `hosts/v1`, into which the `v1` of each host is copied", path.display())]
+    NoStore {
         /// The directory.
         path: PathBuf,
+        /// What it is.
+        found: &'static str,
     },
     /// A commit is malformed.
     #[error("{}: not a commit", path.display())]
@@ -33,31 +35,13 @@ pub enum FleetError {
         /// What is wrong with it.
         source: BadCommit,
     },
-    /// An untrusted user wrote a commit.
-    #[error("{}: not believed: it belongs to user {owner}; expected root, this user, or the owner of the whole directory", path.display())]
-    Owner {
-        /// The file.
+    /// Others may have written what a compactor writes.
+    #[error("{}: not believed: {why}; expected a directory of root, this user or the owner of the store, mode 755 or less", path.display())]
+    Untrusted {
+        /// The directory.
         path: PathBuf,
-        /// Its owner.
-        owner: u32,
-    },
-    /// A file with a commit's name is not a regular file.
-    #[error("{}: not a regular file; links are not followed", path.display())]
-    NoFile {
-        /// Its path.
-        path: PathBuf,
-    },
-    /// Other users may write a commit.
-    #[error("{}: not believed: others than its owner may write it; expected mode 644 or less", path.display())]
-    Writable {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A commit of an early version does not name its hour, and untrusted users can put files here.
-    #[error("{}: not believed: it does not say its hour, and others than its owner may write the directories above it; give these to one user, mode 755, and run `unstarve fleet compact`", path.display())]
-    Unbound {
-        /// The file.
-        path: PathBuf,
+        /// Why.
+        why: String,
     },
     /// Rows cannot be written as Parquet, or would differ from those read.
     #[error("{}: {why}", path.display())]
@@ -67,22 +51,12 @@ pub enum FleetError {
         /// The reason.
         why: String,
     },
-    /// Other compactors keep committing to the same hour.
-    #[error("{}: other compactors were faster {tries} times; run this again", path.display())]
+    /// Another process has the store's lock.
+    #[error("{}: another `unstarve fleet` works on this store; run this again when it has ended", path.display())]
     Busy {
-        /// The hour's directory.
+        /// The lock.
         path: PathBuf,
-        /// Number of attempts.
-        tries: u32,
     },
-}
-
-impl FleetError {
-    /// Whether a commit is not trusted or cannot be read: then it is not known which files count.
-    pub(crate) fn is_of_commit(&self) -> bool {
-        use FleetError::{Commit, Owner, Unbound, Writable};
-        matches!(self, Commit { .. } | Owner { .. } | Writable { .. } | Unbound { .. })
-    }
 }
 
 /// An error and its causes in one line.

@@ -31,9 +31,9 @@ const EXPECTED_PLACE: &str = "left alone: its rows are in no hour; expected tabl
 pub(crate) enum Kind {
     /// A file.
     File,
-    /// A file that has a commit's name and is not a commit.
+    /// A file that no commit lists.
     Commit,
-    /// A data file's name that is not a regular file.
+    /// A data file's name that is no host's file.
     Link,
     /// A name that no file of a table can have.
     Name,

@@ -1,9 +1,7 @@
 //! What a host can put into a directory of many hosts, and what it cannot do with that.
 
-use std::cell::Cell as Flag;
-use std::collections::BTreeSet;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +9,13 @@ use std::time::Duration;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
-    TimestampMicrosecondArray, TimestampNanosecondArray, UInt32Array, UInt64Array,
+    Array, ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, TimestampMicrosecondArray,
+    TimestampNanosecondArray, UInt32Array, UInt64Array,
 };
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use unstarve_fleet::{
-    COMMIT_BYTES, Commit, DecodeLimits, Done, Effect, Input, Name, Needed, Options, Problem, Store, compact, decode,
-    live, status, verify,
+    DecodeLimits, Done, Effect, FleetError, Name, Needed, Options, Problem, Store, compact, counting_files, decode,
+    status, verify,
 };
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, arrow_type, parquet_file};
@@ -35,12 +32,12 @@ struct Place {
 impl Place {
     fn new() -> Place {
         let place = tempfile::tempdir().expect("a place for files");
-        let shelf = Shelf::open(&place.path().join("tables")).expect("a directory of our own");
+        let shelf = Shelf::open(&place.path().join("store/hosts")).expect("a directory of our own");
         Place { place, shelf }
     }
 
     fn path(&self) -> PathBuf {
-        self.place.path().join("tables/v1")
+        self.place.path().join("store")
     }
 
     fn store(&self) -> Store {
@@ -52,36 +49,48 @@ impl Place {
         self.shelf.put(&partition(hour), host, &file(host)).expect("it can be written");
     }
 
+    /// The directory of an hour in a tree: `hosts`, `merged`, `hourly` or `state`.
+    fn tree(&self, tree: &str, hour: u64) -> PathBuf {
+        self.path().join(tree).join("v1").join(partition(hour).path())
+    }
+
     fn hour(&self, hour: u64) -> PathBuf {
-        self.path().join(partition(hour).path())
+        self.tree("hosts", hour)
     }
 
     fn compact(&self) -> Done {
-        compact(&self.store(), &options(NOW)).expect("it can be compacted")
+        self.compact_at(NOW)
+    }
+
+    fn compact_at(&self, now: u64) -> Done {
+        compact(&self.store(), &options(now)).expect("it can be compacted")
     }
 
     /// The hosts of an hour that a reader sees, sorted.
     fn hosts(&self, hour: u64) -> Vec<String> {
         let mut hosts = Vec::new();
-        for (partition, files) in live(&self.store()).expect("it can be read") {
-            if partition.begin() != Some(WallTime(START + hour * HOUR)) {
+        for file in counting_files(&self.path()).expect("it can be read") {
+            if file.partition.begin() != Some(WallTime(START + hour * HOUR)) {
                 continue;
             }
-            for name in files.outputs.into_iter().map(|output| output.name).chain(files.loose) {
-                let bytes = std::fs::read(self.path().join(partition.path()).join(&name)).expect("it counts");
-                for batch in decode(bytes, &HOSTS, DecodeLimits::INPUT).expect("rows").batches {
-                    let names = batch.column_by_name("host").expect("a column").as_string::<i32>().clone();
-                    hosts.extend(names.iter().flatten().map(str::to_owned));
-                }
+            let bytes = std::fs::read(&file.path).expect("it counts");
+            // One that is refused has no rows.
+            for batch in decode(bytes, &HOSTS, DecodeLimits::INPUT).map_or(Vec::new(), |decoded| decoded.batches) {
+                let names = batch.column_by_name("host").expect("a column").as_string::<i32>().clone();
+                hosts.extend(names.iter().flatten().map(str::to_owned));
             }
         }
         hosts.sort();
         hosts
     }
 
+    /// The names of an hour's merged files.
     fn merged(&self, hour: u64) -> Vec<String> {
-        let all = names(&self.hour(hour));
-        all.into_iter().filter(|name| matches!(Name::of(name), Name::Merged(_))).collect()
+        names(&self.tree("merged", hour))
+    }
+
+    fn verified(&self) -> Vec<Problem> {
+        verify(&self.store()).expect("it can be read").problems
     }
 }
 
@@ -99,7 +108,7 @@ fn partition(hour: u64) -> Partition {
 }
 
 fn names(directory: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(directory).expect("it is there");
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect()
 }
 
@@ -126,68 +135,6 @@ fn says(done: &Done, words: &[&str]) {
     assert!(done.problems.iter().any(|problem| is_meant(&problem.why, &problem.path)), "{words:?}: {done:?}");
 }
 
-/// Who owns the directory of an hour can bring root's commit of another hour into it, with its files.
-#[test]
-fn a_commit_of_another_hour_is_passed_over() {
-    let place = Place::new();
-    place.write(0, "a");
-    place.compact();
-    place.write(1, "b");
-    for name in names(&place.hour(0)) {
-        if name != "a.parquet" {
-            std::fs::copy(place.hour(0).join(&name), place.hour(1).join(&name)).expect("it can be copied");
-        }
-    }
-    assert_eq!(place.hosts(1), ["b"]);
-    let done = place.compact();
-    says(&done, &["_commit-00000001.json", "passed over", "hour=00"]);
-    assert_eq!((done.hours, place.hosts(0), place.hosts(1)), (1, vec!["a".to_owned()], vec!["b".to_owned()]));
-    assert!(place.hour(1).join("_commit-00000002.json").exists());
-    // The number 1 is taken, so that what was brought along is garbage.
-    assert_eq!(place.merged(1).len(), 1);
-    assert!(verify(&place.store()).expect("it can be read").problems.iter().all(|it| it.why.contains("passed over")));
-}
-
-/// What is called like a commit and is none stops neither an hour nor its readers, whatever number it has.
-#[test]
-fn what_is_only_called_like_a_commit_is_passed_over() {
-    for number in [1, 2, 99_999_999, u64::MAX] {
-        let place = Place::new();
-        place.write(0, "a");
-        symlink("/etc/hostname", place.hour(0).join(Name::commit(number))).expect("it can be made");
-        std::fs::create_dir(place.hour(0).join(Name::commit(77))).expect("it can be made");
-        assert_eq!(place.hosts(0), ["a"]);
-        let done = place.compact();
-        says(&done, &[&Name::commit(number), "passed over"]);
-        says(&done, &[&Name::commit(77), "passed over"]);
-        place.write(0, "b");
-        assert_eq!((done.hours, place.compact().hours, place.hosts(0).len()), (1, 1, 2), "{number}");
-        place.write(0, "c");
-        assert_eq!((place.compact().lost, place.hosts(0).len()), (0, 3), "{number}");
-    }
-}
-
-/// However many there are, few are listed and the rest is counted; and they are not opened, so that an hour takes no longer than looking at its names.
-#[test]
-fn planted_commits_are_counted_and_cost_little() {
-    let place = Place::new();
-    place.write(0, "a");
-    for number in 1..=3000 {
-        symlink("/etc/hostname", place.hour(0).join(Name::commit(number))).expect("it can be made");
-    }
-    // They hide neither another kind of problem nor another hour's.
-    place.shelf.put(&partition(0), "b", b"damaged").expect("it can be written");
-    place.shelf.put(&partition(1), "c", b"damaged").expect("it can be written");
-    let mut verified = verify(&place.store()).expect("it can be read").problems;
-    verified.sort();
-    let done = place.compact();
-    assert_eq!((done.hours, done.problems.len(), done.rows), (1, 12, 1), "{done:?}");
-    assert_eq!(done.problems.iter().map(|problem| problem.more).sum::<u64>(), 2990);
-    says(&done, &["b.parquet"]);
-    says(&done, &["c.parquet"]);
-    assert_eq!(verified, done.problems, "each is said once");
-}
-
 /// A name that is no plain text: what `unstarve sql` passes over is not merged, and it is said, harmlessly.
 #[test]
 fn strange_names_are_left_alone_and_said() {
@@ -200,7 +147,7 @@ fn strange_names_are_left_alone_and_said() {
         std::fs::write(place.hour(0).join(OsStr::from_bytes(name)), file("x")).expect("it can be written");
     }
     for directory in [&b"table=\xff"[..], b"table=hosts/date=\t"] {
-        std::fs::create_dir(place.path().join(OsStr::from_bytes(directory))).expect("it can be made");
+        std::fs::create_dir(place.path().join("hosts/v1").join(OsStr::from_bytes(directory))).expect("it can be made");
     }
     let done = place.compact();
     assert_eq!((done.rows, place.hosts(0)), (1, vec!["a".to_owned()]));
@@ -210,111 +157,15 @@ fn strange_names_are_left_alone_and_said() {
     assert_eq!(
         said,
         [
-            format!("table=\\xff: {why}"),
-            format!("{hour}/b\\u{{1b}}[2J.parquet: {why}, as 3 more beside it"),
-            format!("table=hosts/date=\\t: {why}"),
+            format!("hosts/v1/table=\\xff: {why}"),
+            format!("hosts/v1/{hour}/b\\u{{1b}}[2J.parquet: {why}, as 3 more beside it"),
+            format!("hosts/v1/table=hosts/date=\\t: {why}"),
         ]
     );
     assert!(serde_json::to_string(&done).is_ok());
     for name in strange {
         assert!(place.hour(0).join(OsStr::from_bytes(name)).exists(), "it was left alone");
     }
-}
-
-/// An earlier version merged such files: its commits hold.
-#[test]
-fn commits_of_early_versions_may_list_strange_names() {
-    let place = Place::new();
-    place.write(0, "a");
-    place.compact();
-    let path = place.hour(0).join(Name::commit(1));
-    let key = partition(0).path().display().to_string();
-    let mut commit = Commit::decode(1, &key, &std::fs::read(&path).expect("it is there")).expect("a commit");
-    commit.inputs[0].name = "a\x1b.parquet".to_owned();
-    std::fs::rename(place.hour(0).join("a.parquet"), place.hour(0).join("a\x1b.parquet")).expect("ours");
-    std::fs::write(&path, commit.encode()).expect("it can be written");
-    assert_eq!(place.hosts(0), ["a"]);
-    says(&place.compact(), &["left alone", "a\\u{1b}.parquet"]);
-    assert_eq!(place.hosts(0), ["a"]);
-}
-
-/// The same by a user of its own; and the commit of the store's keeper is an error as before: without it rows would be missing.
-#[test]
-fn a_commit_of_another_user_is_passed_over_unless_he_keeps_the_store() {
-    let place = Place::new();
-    place.write(0, "a");
-    let fake = place.hour(0).join(Name::commit(99_999_999));
-    std::fs::write(&fake, b"{}\n").expect("it can be written");
-    if std::os::unix::fs::chown(&fake, Some(65_534), None).is_err() {
-        unstarve_testing::not_possible_here("only root can give files away");
-        return;
-    }
-    says(&place.compact(), &["99999999", "passed over", "belongs to user 65534"]);
-    place.write(0, "b");
-    assert_eq!((place.compact().hours, place.hosts(0).len()), (1, 2));
-    let manifest = place.path().join("manifest.parquet");
-    std::os::unix::fs::chown(&manifest, Some(65_534), None).expect("root can");
-    assert!(live(&place.store()).is_err());
-    // Running `compact` does not make its user the keeper, and what the other one's commits list stays.
-    let before = names(&place.hour(0));
-    says(&place.compact(), &["manifest.parquet", "nothing is removed"]);
-    assert_eq!((std::fs::metadata(&manifest).expect("there").uid(), names(&place.hour(0))), (65_534, before));
-    assert!(live(&place.store()).is_err());
-}
-
-/// Merged rows that somebody copied without their commits: nobody knows which of them count, and nothing may take them away.
-#[test]
-fn merged_rows_without_their_commit_are_said_and_kept() {
-    let place = Place::new();
-    place.write(0, "a");
-    place.compact();
-    let merged = place.merged(0);
-    for name in names(&place.hour(0)).iter().filter(|name| !merged.contains(name)) {
-        std::fs::remove_file(place.hour(0).join(name)).expect("ours");
-    }
-    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 24 * 3600);
-    let file = std::fs::File::options().write(true).open(place.hour(0).join(&merged[0])).expect("there");
-    file.set_modified(long_ago).expect("ours");
-    assert_eq!(place.compact().hours, 0);
-    assert_eq!(names(&place.hour(0)), merged, "it is still there");
-    let verified = unstarve_fleet::verify(&place.store()).expect("it can be read");
-    let said: Vec<&str> = verified.problems.iter().map(|problem| problem.why.as_str()).collect();
-    assert!(said.iter().any(|why| why.contains("no commit that lists them")), "{said:?}");
-}
-
-/// A directory that is called like merged rows stops nothing.
-#[test]
-fn a_directory_called_like_merged_rows_stops_no_sweep() {
-    let place = Place::new();
-    place.write(0, "a");
-    std::fs::create_dir(place.hour(0).join("merged-by-commit-00000001-0000000000000000.parquet")).expect("made");
-    place.compact();
-    let before = names(&place.hour(0)).len();
-    compact(&place.store(), &options(NOW + 2 * HOUR)).expect("it can be compacted");
-    assert_eq!(names(&place.hour(0)).len(), before - 1, "the host's file is gone");
-    assert_eq!(place.hosts(0), ["a"]);
-}
-
-/// Early versions did not say the hour. Where only the owner can bring files, their commits hold, and get it; elsewhere they are an error.
-#[test]
-fn a_commit_without_its_hour_holds_where_nobody_else_can_bring_one() {
-    let place = Place::new();
-    place.write(0, "a");
-    place.compact();
-    let commit = place.hour(0).join(Name::commit(1));
-    let text = std::fs::read(&commit).expect("it is there");
-    let mut early = Commit::decode(1, &partition(0).path().display().to_string(), &text).expect("a commit");
-    early.head.hour = None;
-    std::fs::write(&commit, early.encode()).expect("it can be written");
-    std::fs::set_permissions(place.hour(0), PermissionsExt::from_mode(0o777)).expect("ours");
-    says(&place.compact(), &["_commit-00000001.json", "does not say its hour", "755"]);
-    assert!(live(&place.store()).is_err());
-    std::fs::set_permissions(place.hour(0), PermissionsExt::from_mode(0o755)).expect("ours");
-    assert_eq!(place.hosts(0), ["a"]);
-    let done = place.compact();
-    assert_eq!((done.problems, done.hours, place.hosts(0)), (Vec::new(), 0, vec!["a".to_owned()]));
-    let text = std::fs::read_to_string(place.hour(0).join(Name::commit(2))).expect("it was renewed");
-    assert!(text.contains("\"hour\":\"table=hosts/"), "{text}");
 }
 
 /// What a file announces is refused before it is read; what is left for a decoder to find out is the child's (crates/cli/tests).
@@ -433,53 +284,10 @@ fn merged_rows_may_lack_columns() {
     assert_eq!((place.compact().problems, place.hosts(0)), (Vec::new(), vec!["b".to_owned()]));
 }
 
-/// Files that are in no hour are named, each directory's in one line, and stay.
-#[test]
-fn files_in_no_hour_are_named() {
-    let place = Place::new();
-    place.write(0, "a");
-    let table = format!("table={}", HOSTS.name);
-    let date = partition(0).path().parent().expect("a date").display().to_string();
-    let hour = partition(0).path().display().to_string();
-    let strays = [
-        format!("{table}/b.parquet"),
-        format!("{table}/a.parquet"),
-        format!("{date}/c.parquet"),
-        format!("{date}/07/d.parquet"),
-        format!("{hour}/deeper/e.parquet"),
-        "waits.parquet".to_owned(),
-        format!("web1/{table}/f.parquet"),
-    ];
-    let others = ["notes.txt".to_owned(), format!("{table}/_SUCCESS"), format!("{date}/.g.parquet.Xq3")];
-    for path in strays.iter().chain(&others).map(|path| place.path().join(path)) {
-        std::fs::create_dir_all(path.parent().expect("a directory")).expect("it can be made");
-        std::fs::write(path, file("x")).expect("it can be written");
-    }
-    let done = place.compact();
-    let named: Vec<String> = done.problems.iter().map(|problem| problem.path.display().to_string()).collect();
-    assert_eq!(named, [format!("{table}/a.parquet"), format!("{date}/07"), format!("{hour}/deeper")]);
-    assert!(done.problems.iter().take(2).all(|problem| problem.why.ends_with("as 1 more beside it")), "{done:?}");
-    assert_eq!(done.beside, [PathBuf::from("waits.parquet"), PathBuf::from("web1")]);
-    assert_eq!((done.rows, place.hosts(0)), (1, vec!["a".to_owned()]));
-    for path in &strays {
-        assert!(place.path().join(path).exists(), "{path}");
-    }
-    let verified = verify(&place.store()).expect("it can be read");
-    let status = status(&place.store()).expect("it can be read");
-    // Each goes its own way through the directory.
-    let sorted = |problems: &[Problem]| {
-        let mut said: Vec<_> = problems.iter().map(|problem| (problem.path.clone(), problem.why.clone())).collect();
-        said.sort();
-        said
-    };
-    assert_eq!((sorted(&verified.problems), &verified.beside), (sorted(&done.problems), &done.beside));
-    assert_eq!((sorted(&status.problems), &status.beside), (sorted(&done.problems), &done.beside));
-}
-
 /// The columns of each merged file of an hour that the table does not have.
 fn more_columns(place: &Place, hour: u64) -> Vec<Vec<String>> {
     let columns = |name: &String| {
-        let bytes = std::fs::read(place.hour(hour).join(name)).expect("it is there");
+        let bytes = std::fs::read(place.tree("merged", hour).join(name)).expect("it is there");
         let schema = decode(bytes, &HOSTS, DecodeLimits::OUTPUT).expect("rows").batches[0].schema();
         let names = schema.fields().iter().map(|field| field.name().clone());
         names.filter(|name| HOSTS.columns.iter().all(|column| column.name != name)).collect::<Vec<_>>()
@@ -487,49 +295,6 @@ fn more_columns(place: &Place, hour: u64) -> Vec<Vec<String>> {
     let mut all: Vec<_> = place.merged(hour).iter().map(columns).collect();
     all.sort();
     all
-}
-
-/// One host takes all columns that a file may have, others have another type where a newer version has a column of its own: each finds its place, none keeps another one out, and no
-/// merged file has thousands of columns.
-#[test]
-fn odd_columns_keep_out_nobody_elses() {
-    let place = Place::new();
-    let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
-    let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
-    let names: Vec<String> = (0..16).map(|at| format!("a{at:02}")).collect();
-    let many: Vec<(&str, ArrayRef)> = names.iter().map(|name| (name.as_str(), Arc::clone(&number))).collect();
-    for (host, bytes) in [
-        ("a", odd("a", &many)),
-        ("b", odd("b", &[("nice", Arc::clone(&text))])),
-        ("newer", odd("newer", &[("nice", Arc::clone(&number))])),
-        ("today", file("today")),
-    ] {
-        place.shelf.put(&partition(0), host, &bytes).expect("it can be written");
-    }
-    let done = place.compact();
-    assert_eq!((done.problems, done.rows, place.hosts(0).len()), (Vec::new(), 4, 4));
-    let nice = || vec!["nice".to_owned()];
-    assert_eq!(more_columns(&place, 0), [Vec::new(), names.clone(), nice(), nice()]);
-    assert_eq!(verify(&place.store()).expect("it can be read").problems, []);
-    // Files that can never be one are not tried again and again; those that can, are one in the end.
-    for host in ["c", "d", "e", "f", "g"] {
-        let bytes = odd(host, &[("nice", Arc::clone(&number))]);
-        place.shelf.put(&partition(0), host, &bytes).expect("it can be written");
-        assert_eq!(place.compact().problems, []);
-    }
-    let numbers = || names_of_commits(&place);
-    place.compact();
-    let before = numbers();
-    assert_eq!((place.compact().hours, numbers()), (0, before));
-    // Of the seven with the same column four became one; these are still there for those who read them.
-    assert_eq!((place.hosts(0).len(), counting(&place).len(), place.merged(0).len()), (9, 6, 10));
-    assert_eq!(verify(&place.store()).expect("it can be read").problems, []);
-}
-
-/// The merged files of an hour that count.
-fn counting(place: &Place) -> Vec<String> {
-    let live = live(&place.store()).expect("it can be read");
-    live.into_iter().flat_map(|(_, files)| files.outputs).map(|output| output.name).collect()
 }
 
 /// A host that names files of odd columns between those of others splits only its own.
@@ -547,180 +312,6 @@ fn odd_columns_split_nobody_elses_rows() {
     assert_eq!(more_columns(&place, 0).iter().filter(|columns| columns.is_empty()).count(), 1);
 }
 
-/// Files that are said to fit together, and do not, are not written again in each run: so whoever makes two sets of columns that are called the same has nothing of it.
-#[test]
-fn merged_files_are_written_again_only_to_become_fewer() {
-    let place = Place::new();
-    let columns: [ArrayRef; 4] = [
-        Arc::new(Int64Array::from(vec![1])),
-        Arc::new(StringArray::from(vec!["x"])),
-        list(),
-        Arc::new(Float64Array::from(vec![1.0])),
-    ];
-    for (host, column) in ["a", "b", "c", "d"].iter().zip(columns) {
-        place.shelf.put(&partition(0), host, &odd(host, &[("nice", column)])).expect("it can be written");
-    }
-    assert_eq!((place.compact().problems, place.merged(0).len()), (Vec::new(), 4));
-    let path = place.hour(0).join(Name::commit(1));
-    let key = partition(0).path().display().to_string();
-    let mut commit = Commit::decode(1, &key, &std::fs::read(&path).expect("it is there")).expect("a commit");
-    let different: BTreeSet<String> = commit.head.outputs.iter().map(|output| output.columns.clone()).collect();
-    assert_eq!(different.len(), 4);
-    commit.head.outputs.iter_mut().for_each(|output| output.columns = "the same".to_owned());
-    std::fs::write(&path, commit.encode()).expect("it can be written");
-    let before: BTreeSet<String> = names(&place.hour(0)).into_iter().collect();
-    let done = place.compact();
-    let after: BTreeSet<String> = names(&place.hour(0)).into_iter().collect();
-    assert_eq!((done.hours, done.problems, after), (0, Vec::new(), before));
-    // Nor with a file that is merged meanwhile.
-    place.write(0, "e");
-    let done = place.compact();
-    assert_eq!((done.hours, done.outputs, done.problems, counting(&place).len()), (1, 1, Vec::new(), 5));
-}
-
-fn names_of_commits(place: &Place) -> BTreeSet<String> {
-    names(&place.hour(0)).into_iter().filter(|name| matches!(Name::of(name), Name::Commit(_))).collect()
-}
-
-/// A commit that would be too large to be read again is not made.
-#[test]
-fn a_full_commit_takes_no_more_files() {
-    let place = Place::new();
-    place.write(0, "a");
-    place.compact();
-    let path = place.hour(0).join(Name::commit(1));
-    let key = partition(0).path().display().to_string();
-    let mut commit = Commit::decode(1, &key, &std::fs::read(&path).expect("it is there")).expect("a commit");
-    let (mut bytes, mut at) = (0, 0);
-    while bytes < COMMIT_BYTES {
-        let input = Input {
-            name: format!("{at}-{}.parquet", "x".repeat(200)),
-            rows: 0,
-            sum: Default::default(),
-            ..commit.inputs[0].clone()
-        };
-        (bytes, at) = (bytes + input.line_bytes(), at + 1);
-        commit.inputs.push(input);
-    }
-    std::fs::write(&path, commit.encode()).expect("it can be written");
-    place.write(0, "b");
-    says(&place.compact(), &["1 files are not merged", "fewer and larger"]);
-    assert_eq!(place.hosts(0), ["a", "b"]);
-}
-
-/// A compaction that fails leaves none of the files behind that it wrote.
-#[test]
-fn a_failed_merge_leaves_nothing_behind() {
-    for failing in ["commit", "name"] {
-        let place = Place::new();
-        place.write(0, "a");
-        let before = move |effect: Effect<'_>| match effect {
-            Effect::Commit(_) if failing == "commit" => Err(io::Error::other("the disk is full")),
-            Effect::Name(name) if failing == "name" && name.starts_with("merged") => {
-                Err(io::Error::other("the disk is full"))
-            }
-            _ => Ok(()),
-        };
-        let store = Store::watched(&place.path(), Box::new(before)).expect("it is there");
-        says(&compact(&store, &options(NOW)).expect("the rest went on"), &["the disk is full"]);
-        assert_eq!(
-            (names(&place.hour(0)), place.hosts(0)),
-            (vec!["a.parquet".to_owned()], vec!["a".to_owned()]),
-            "{failing}"
-        );
-        assert_eq!(place.compact().hours, 1);
-    }
-}
-
-/// What a killed compactor left goes when its number is taken, a day later also without anything to merge.
-#[test]
-fn what_a_killed_compactor_left_goes_in_the_end() {
-    let place = Place::new();
-    place.write(0, "a");
-    place.compact();
-    let left = Name::merged(2, 7);
-    std::fs::write(place.hour(0).join(&left), b"whatever").expect("it can be written");
-    let written = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).expect("after 1970");
-    let (written, day) = (written.as_nanos() as u64, 24 * HOUR);
-    compact(&place.store(), &options(written + day / 2)).expect("it can be compacted");
-    assert!(place.hour(0).join(&left).exists(), "somebody may be writing it");
-    let done = compact(&place.store(), &options(written + 2 * day)).expect("it can be compacted");
-    assert_eq!((done.hours, done.problems.len(), place.hosts(0)), (0, 0, vec!["a".to_owned()]));
-    assert!(!place.hour(0).join(&left).exists());
-}
-
-/// Files that any host can name as if a killed compactor had left them, with whatever time, make a commit a day, not one in each run.
-#[test]
-fn planted_names_do_not_make_commits_without_end() {
-    let place = Place::new();
-    place.write(0, "a");
-    place.compact();
-    let plant = |number| {
-        let path = place.hour(0).join(Name::merged(number, number));
-        let file = std::fs::File::create(&path).expect("it can be made");
-        file.set_modified(std::time::UNIX_EPOCH).expect("ours");
-    };
-    (2..40).for_each(plant);
-    let commits = || names(&place.hour(0)).iter().filter(|name| matches!(Name::of(name), Name::Commit(_))).count();
-    for _ in 0..5 {
-        assert_eq!(place.compact().problems, []);
-    }
-    assert_eq!(commits(), 1, "the newest commit is of today");
-    for day in 1..4 {
-        for hour in 0..3 {
-            let options =
-                Options { grace: Duration::from_secs(30 * 24 * 3600), ..options(NOW + (day * 24 + hour) * HOUR) };
-            compact(&place.store(), &options).expect("it can be compacted");
-        }
-    }
-    assert_eq!((commits(), place.hosts(0)), (4, vec!["a".to_owned()]), "one a day");
-    // What has come meanwhile is merged nevertheless, over the planted names.
-    place.write(0, "b");
-    let done = compact(&place.store(), &options(NOW + 80 * HOUR)).expect("it can be compacted");
-    assert_eq!((done.hours, place.hosts(0)), (1, vec!["a".to_owned(), "b".to_owned()]));
-}
-
-/// Who may read a file may read its rows when they are merged, and nobody else; a file that few may read hides none of the others.
-#[test]
-fn rows_keep_their_readers() {
-    let place = Place::new();
-    let mode = |name: &str| place.hour(0).join(name).metadata().expect("it is there").permissions().mode() & 0o777;
-    let write = |host: &str, mode: u32| {
-        place.write(0, host);
-        let path = place.hour(0).join(format!("{host}.parquet"));
-        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("ours");
-    };
-    let modes = || {
-        let mut modes: Vec<u32> = place.merged(0).iter().map(|name| mode(name)).collect();
-        modes.sort_unstable();
-        modes
-    };
-    write("a", 0o644);
-    write("b", 0o600);
-    write("c", 0o644);
-    assert_eq!((place.compact().problems, modes()), (Vec::new(), vec![0o600, 0o644]));
-    assert_eq!(mode(&Name::commit(1)), 0o644, "all read which files there are");
-    // A later commit of a file that only its owner may read hides nothing either.
-    write("d", 0o600);
-    assert_eq!((place.compact().problems, modes()), (Vec::new(), vec![0o600, 0o600, 0o644]));
-    assert_eq!(mode(&Name::commit(2)), 0o644);
-    // Four small files are merged, with their equals.
-    for (host, mode) in [("e", 0o600), ("f", 0o640), ("g", 0o604)] {
-        write(host, mode);
-        place.compact();
-    }
-    assert_eq!(modes(), [0o600, 0o600, 0o600, 0o604, 0o640, 0o644]);
-    let commits = names(&place.hour(0)).len();
-    assert_eq!((place.compact().hours, names(&place.hour(0)).len()), (0, commits), "nothing is merged again and again");
-    write("h", 0o600);
-    place.compact();
-    for later in [2, 4] {
-        assert_eq!(compact(&place.store(), &options(NOW + later * HOUR)).expect("it can be compacted").problems, []);
-    }
-    assert_eq!(modes(), [0o600, 0o604, 0o640, 0o644]);
-    assert_eq!(place.hosts(0), ["a", "b", "c", "d", "e", "f", "g", "h"]);
-}
-
 /// A clock that jumps ahead, and a directory for an hour to come, which any host can make: both together drop a part of what is kept in each run, and
 /// say so.
 #[test]
@@ -733,10 +324,11 @@ fn a_clock_that_jumps_does_not_drop_everything() {
     let now = START + 91 * HOUR;
     assert_eq!(compact(&place.store(), &kept(now)).expect("it can be compacted").dropped, 0);
     let later = START + 20_000 * HOUR;
-    std::fs::create_dir_all(place.path().join(Partition::of(HOSTS.name, WallTime(later)).path())).expect("ours");
+    std::fs::create_dir_all(place.path().join("hosts/v1").join(Partition::of(HOSTS.name, WallTime(later)).path()))
+        .expect("ours");
     let done = compact(&place.store(), &kept(later + HOUR)).expect("it can be compacted");
     assert_eq!((done.dropped, place.hosts(90)), (1, vec!["a".to_owned()]), "only the oldest: {done:?}");
-    says(&done, &["_keep.json", "far ahead"]);
+    says(&done, &["keep.json", "far ahead"]);
     // The clock is right again.
     let done = compact(&place.store(), &kept(now + HOUR)).expect("it can be compacted");
     assert_eq!((done.dropped, done.problems), (0, Vec::new()));
@@ -751,66 +343,11 @@ fn a_clock_that_jumps_does_not_drop_everything() {
         assert_eq!(compact(&place.store(), &kept(now + HOUR)).expect("it can be compacted").dropped, 0);
     }
     assert_eq!(place.hosts(90), ["a"]);
-    // Nobody else can say from when is counted.
-    std::fs::remove_file(place.path().join("_keep.json")).expect("it is there");
-    symlink("/etc/hostname", place.path().join("_keep.json")).expect("it can be made");
+    // What cannot be read drops nothing.
+    std::fs::write(place.path().join("state/keep.json"), "{").expect("ours");
     let done = compact(&place.store(), &kept(later + HOUR)).expect("it can be compacted");
-    says(&done, &["_keep.json", "no hour is dropped"]);
+    says(&done, &["keep.json", "no hour is dropped"]);
     assert_eq!((done.dropped, place.hosts(90)), (0, vec!["a".to_owned()]));
-}
-
-/// Programs that read the manifest find what it lists: a file goes only after the manifest has stopped to list it.
-#[test]
-fn the_manifest_never_lists_what_is_removed() {
-    let place = Place::new();
-    for round in 0..4 {
-        place.write(0, &format!("host{round}"));
-        place.compact();
-    }
-    let listed = |path: &Path| -> BTreeSet<String> {
-        let file = std::fs::File::open(path.join("manifest.parquet")).expect("it is there");
-        let rows = ParquetRecordBatchReaderBuilder::try_new(file).expect("Parquet").build().expect("rows");
-        let batches = rows.map(|batch| batch.expect("rows").column(0).as_string::<i32>().clone());
-        let file_name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-        batches.flat_map(|files| files.iter().flatten().map(file_name).collect::<Vec<_>>()).collect()
-    };
-    assert_eq!(listed(&place.path()).len(), 4);
-    // Killed between the commit that merges the four and the manifest.
-    let is_over = Flag::new(false);
-    let before = move |effect: Effect<'_>| {
-        is_over.set(is_over.get() || effect == Effect::Name("manifest.parquet"));
-        if is_over.get() { Err(io::Error::other("killed")) } else { Ok(()) }
-    };
-    let store = Store::watched(&place.path(), Box::new(before)).expect("it is there");
-    assert!(compact(&store, &options(NOW)).is_err());
-    let (path, removed) = (place.path(), std::rc::Rc::new(Flag::new(0)));
-    let count = std::rc::Rc::clone(&removed);
-    let before = move |effect: Effect<'_>| {
-        if let Effect::Remove(name) = effect
-            && name.starts_with("merged")
-        {
-            assert!(!listed(&path).contains(name), "{name}");
-            count.set(count.get() + 1);
-        }
-        Ok(())
-    };
-    let store = Store::watched(&place.path(), Box::new(before)).expect("it is there");
-    compact(&store, &options(NOW + 2 * HOUR)).expect("it can be compacted");
-    assert_eq!((removed.get(), place.hosts(0).len()), (4, 4));
-}
-
-/// One directory at a time is open, however many dates there are.
-#[test]
-fn there_may_be_more_dates_than_descriptors() {
-    let place = Place::new();
-    let limit = most_descriptors();
-    for day in 0..limit + 50 {
-        let at = Partition::of(HOSTS.name, WallTime(START + day * 24 * HOUR));
-        std::fs::create_dir_all(place.path().join(at.path())).expect("it can be made");
-    }
-    let mut problems = Vec::new();
-    assert_eq!(place.store().hours(&mut problems).expect("it can be read").len() as u64, limit + 50);
-    assert_eq!(problems, []);
 }
 
 /// The soft limit of descriptors, where it is small enough to be reached in a test.
@@ -854,7 +391,7 @@ fn types_of_earlier_versions_are_converted() {
     assert_eq!((place.compact().problems, place.hosts(0).len()), (Vec::new(), 2));
     let mut found = std::collections::BTreeMap::new();
     for name in place.merged(0) {
-        let merged = std::fs::read(place.hour(0).join(&name)).expect("it is there");
+        let merged = std::fs::read(place.tree("merged", 0).join(&name)).expect("it is there");
         for batch in decode(merged, &HOSTS, DecodeLimits::OUTPUT).expect("rows").batches {
             for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
                 assert!(
@@ -875,7 +412,7 @@ fn types_of_earlier_versions_are_converted() {
 
 /// The first cell.
 fn shown(column: &ArrayRef) -> String {
-    let of_list = |list: &ListArray| format!("{:?}", list.value(0).as_primitive::<Int64Type>().values());
+    let of_list = |list: &ListArray| format!("{:?}", list.value(0).as_primitive::<Int64Type>().values().to_vec());
     let number = column.as_primitive_opt::<Int64Type>().map(|column| column.value(0).to_string());
     let moment = || Some(column.as_primitive_opt::<TimestampMicrosecondType>()?.value(0).to_string());
     let list = || column.as_list_opt::<i32>().map(of_list);
@@ -895,4 +432,368 @@ fn compressed_files_are_merged_with_others() {
     place.shelf.put(&partition(0), "large", &large.expect("it can be encoded")).expect("it can be written");
     assert_eq!((place.compact().problems, place.hosts(0).len(), place.merged(0).len()), (Vec::new(), 3001, 1));
     assert_eq!(verify(&place.store()).expect("it can be read").problems, []);
+}
+
+/// Whoever may write hosts' files puts among them what a compactor writes elsewhere: it is neither believed nor merged, and stops nothing.
+#[test]
+fn what_hosts_call_like_a_compactors_files_is_nothing() {
+    let place = Place::new();
+    place.write(0, "a");
+    place.compact();
+    place.write(1, "b");
+    // A commit of another hour, and one of this one that drops it.
+    let commit = place.tree("state", 0).join(Name::commit(1));
+    std::fs::copy(&commit, place.hour(1).join(Name::commit(1))).expect("it can be copied");
+    let key = partition(1).path().display().to_string();
+    let dropped = unstarve_fleet::Commit::dropped(2, &key, NOW).encode();
+    std::fs::write(place.hour(1).join(Name::commit(2)), dropped).expect("it can be written");
+    symlink("/etc/hostname", place.hour(1).join("link.parquet")).expect("it can be made");
+    std::fs::create_dir(place.hour(1).join("directory.parquet")).expect("it can be made");
+    // Merged rows without the commit that says which of them count.
+    for merged in place.merged(0) {
+        std::fs::copy(place.tree("merged", 0).join(&merged), place.hour(1).join(&merged)).expect("it can be copied");
+    }
+    assert_eq!(place.hosts(1), ["b"]);
+    let done = place.compact();
+    assert_eq!((done.hours, done.problems.len()), (1, 3), "{done:?}");
+    says(&done, &["link.parquet", "not a regular file"]);
+    says(&done, &["directory.parquet", "not a regular file"]);
+    says(&done, &["merged-by-commit", "copy hosts' files"]);
+    assert_eq!((place.hosts(0), place.hosts(1)), (vec!["a".to_owned()], vec!["b".to_owned()]));
+    assert_eq!(place.verified().len(), 3);
+}
+
+/// Who else can write where only a compactor does: then nothing there is believed, by nobody who reads or writes. Generated from the table of
+/// directories and of what is wrong with one.
+#[test]
+fn what_others_can_write_is_not_believed() {
+    let hour = partition(0).path();
+    let below = |tree: &str| [PathBuf::from(tree), Path::new(tree).join("v1"), Path::new(tree).join("v1").join(&hour)];
+    let directories =
+        [PathBuf::new()].into_iter().chain(["state", "merged", "hourly"].iter().flat_map(|tree| below(tree)));
+    for directory in directories {
+        for wrong in ["mode 777", "mode 775", "owner", "link"] {
+            let place = Place::new();
+            place.write(0, "a");
+            place.compact();
+            std::fs::create_dir_all(place.tree("hourly", 0)).expect("ours");
+            let path = place.path().join(&directory);
+            let is_top = directory.as_os_str().is_empty();
+            match wrong {
+                "mode 777" | "mode 775" => {
+                    let mode = if wrong == "mode 777" { 0o777 } else { 0o775 };
+                    std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("ours");
+                }
+                // Who owns the store is believed, and whoever names it may name it by a link.
+                "owner" | "link" if is_top => continue,
+                "owner" => {
+                    if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+                        unstarve_testing::not_possible_here("only root can give files away");
+                        continue;
+                    }
+                }
+                _ => {
+                    std::fs::rename(&path, place.place.path().join("moved")).expect("ours");
+                    symlink(place.place.path().join("moved"), &path).expect("ours");
+                }
+            }
+            let case = format!("{} {wrong}", directory.display());
+            let is_refused = |error: &FleetError| match wrong {
+                "link" => matches!(error, FleetError::Io { .. }),
+                _ => matches!(error, FleetError::Untrusted { .. }),
+            };
+            let read = counting_files(&place.path());
+            assert!(read.as_ref().is_err_and(is_refused), "{case}: {read:?}");
+            // One hour's is a problem of that hour.
+            let compacted = compact(&place.store(), &options(NOW));
+            let is_said =
+                |problem: &Problem| problem.why.contains("not believed") || problem.why.contains("cannot open");
+            let is_refused = match &compacted {
+                Err(error) => is_refused(error),
+                Ok(done) => done.problems.iter().any(is_said),
+            };
+            assert!(is_refused, "{case}: {compacted:?}");
+            assert!(verify(&place.store()).map_or(true, |verified| verified.problems.iter().any(is_said)), "{case}");
+        }
+    }
+}
+
+/// A directory that all may write is none to keep a store in, unless only owners may remove what is there.
+#[test]
+fn a_sticky_directory_holds_a_store() {
+    let place = Place::new();
+    place.write(0, "a");
+    std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o1777)).expect("ours");
+    assert_eq!((place.compact().problems, place.hosts(0)), (Vec::new(), vec!["a".to_owned()]));
+}
+
+/// However many bad files there are, few are listed and the rest is counted; each directory and kind by itself.
+#[test]
+fn bad_files_are_counted_and_hide_nothing() {
+    let place = Place::new();
+    place.write(0, "a");
+    for number in 1..=3000 {
+        symlink("/etc/hostname", place.hour(0).join(format!("{number:04}.parquet"))).expect("it can be made");
+    }
+    place.shelf.put(&partition(0), "b", b"damaged").expect("it can be written");
+    place.shelf.put(&partition(1), "c", b"damaged").expect("it can be written");
+    let done = place.compact();
+    assert_eq!((done.hours, done.problems.len(), done.rows), (1, 12, 1), "{done:?}");
+    assert_eq!(done.problems.iter().map(|problem| problem.more).sum::<u64>(), 2990);
+    says(&done, &["b.parquet"]);
+    says(&done, &["c.parquet"]);
+    let mut verified = place.verified();
+    verified.sort();
+    assert_eq!(verified, done.problems, "each is said once");
+}
+
+/// Merged rows without their commits: an engine that lists the directory sees them, so they are said; nothing takes them away.
+#[test]
+fn merged_rows_without_their_commit_are_said_and_kept() {
+    let place = Place::new();
+    place.write(0, "a");
+    place.compact();
+    let merged = place.merged(0);
+    std::fs::remove_dir_all(place.path().join("state")).expect("ours");
+    std::fs::remove_dir_all(place.path().join("hosts")).expect("ours");
+    let done = place.compact();
+    says(&done, &["no commit lists it", &merged[0]]);
+    assert_eq!((done.hours, place.merged(0), place.hosts(0).len()), (0, merged, 0));
+    assert_eq!(place.verified(), done.problems);
+}
+
+/// A merged file that somebody took away: its hosts' files count as long as they are there, stay, and are merged nowhere else.
+#[test]
+fn a_commit_without_its_files_does_not_hold() {
+    let place = Place::new();
+    for host in ["a", "b"] {
+        place.write(0, host);
+    }
+    place.compact();
+    std::fs::remove_file(place.tree("merged", 0).join(&place.merged(0)[0])).expect("it is there");
+    for later in [0, 2, 4] {
+        let done = place.compact_at(NOW + later * HOUR);
+        says(&done, &["a commit lists it, and it is not there"]);
+        assert_eq!((done.hours, done.removed, place.hosts(0)), (0, 0, vec!["a".to_owned(), "b".to_owned()]));
+    }
+    place.write(0, "c");
+    let done = place.compact_at(NOW + 5 * HOUR);
+    assert_eq!((done.inputs, place.hosts(0).len()), (1, 3), "{done:?}");
+    assert!(place.verified().iter().any(|problem| problem.why.contains("it is not there")));
+}
+
+/// Files that are in no hour are named, each directory's in one line, and stay.
+#[test]
+fn files_in_no_hour_are_named() {
+    let place = Place::new();
+    place.write(0, "a");
+    let table = format!("hosts/v1/table={}", HOSTS.name);
+    let hour = Path::new("hosts/v1").join(partition(0).path());
+    let date = hour.parent().expect("a date").display().to_string();
+    let hour = hour.display().to_string();
+    let strays = [
+        format!("{table}/b.parquet"),
+        format!("{table}/a.parquet"),
+        format!("{date}/c.parquet"),
+        format!("{date}/07/d.parquet"),
+        format!("{hour}/deeper/e.parquet"),
+        "waits.parquet".to_owned(),
+        "hosts/table=hosts/f.parquet".to_owned(),
+        "web1/v1/f.parquet".to_owned(),
+    ];
+    let others = [".notes.txt".to_owned(), format!("{table}/_SUCCESS"), format!("{date}/.g.parquet.Xq3")];
+    for path in strays.iter().chain(&others).map(|path| place.path().join(path)) {
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("it can be made");
+        std::fs::write(path, file("x")).expect("it can be written");
+    }
+    let done = place.compact();
+    let named: Vec<String> = done.problems.iter().map(|problem| problem.path.display().to_string()).collect();
+    assert_eq!(named, [format!("{table}/a.parquet"), format!("{date}/07"), format!("{hour}/deeper")]);
+    assert_eq!(
+        done.problems.iter().filter(|problem| problem.why.ends_with("as 1 more beside it")).count(),
+        2,
+        "{done:?}"
+    );
+    assert_eq!(done.beside, ["hosts/table=hosts", "waits.parquet", "web1"].map(PathBuf::from));
+    assert_eq!((done.rows, place.hosts(0)), (1, vec!["a".to_owned()]));
+    for path in &strays {
+        assert!(place.path().join(path).exists(), "{path}");
+    }
+    let status = status(&place.store()).expect("it can be read");
+    let sorted = |problems: &[Problem]| {
+        let mut said: Vec<_> = problems.iter().map(|problem| (problem.path.clone(), problem.why.clone())).collect();
+        said.sort();
+        said
+    };
+    assert_eq!(sorted(&place.verified()), sorted(&done.problems));
+    assert_eq!((sorted(&status.problems), &status.beside), (sorted(&done.problems), &done.beside));
+}
+
+/// One host takes all columns that a file may have, others have another type where a newer version has a column of its own: each finds its place, none keeps another one out, and no
+/// merged file has thousands of columns.
+#[test]
+fn odd_columns_keep_out_nobody_elses() {
+    let place = Place::new();
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+    let names: Vec<String> = (0..16).map(|at| format!("a{at:02}")).collect();
+    let many: Vec<(&str, ArrayRef)> = names.iter().map(|name| (name.as_str(), Arc::clone(&number))).collect();
+    for (host, bytes) in [
+        ("a", odd("a", &many)),
+        ("b", odd("b", &[("nice", Arc::clone(&text))])),
+        ("newer", odd("newer", &[("nice", Arc::clone(&number))])),
+        ("today", file("today")),
+    ] {
+        place.shelf.put(&partition(0), host, &bytes).expect("it can be written");
+    }
+    let done = place.compact();
+    assert_eq!((done.problems, done.rows, place.hosts(0).len()), (Vec::new(), 4, 4));
+    let nice = || vec!["nice".to_owned()];
+    assert_eq!(more_columns(&place, 0), [Vec::new(), names.clone(), nice(), nice()]);
+    assert_eq!(place.verified(), []);
+}
+
+/// A compaction that fails leaves none of the files behind that it wrote; one that is killed leaves them to the next one.
+#[test]
+fn a_failed_merge_leaves_nothing_behind() {
+    let is_hidden = |name: &str| name.starts_with(".fleet-");
+    type Failing = fn(Effect<'_>) -> bool;
+    let failing: [(&str, Failing, usize); 4] = [
+        ("the file's name", |effect| matches!(effect, Effect::Name(name) if name.starts_with("merged")), 0),
+        ("the commit's name", |effect| matches!(effect, Effect::Name(name) if name.starts_with("commit")), 0),
+        ("writing", |effect| matches!(effect, Effect::Write(_)), 0),
+        // It is committed: the next run moves it.
+        ("its place", |effect| matches!(effect, Effect::Place(_)), 2),
+    ];
+    for (what, failing, left) in failing {
+        let place = Place::new();
+        place.write(0, "a");
+        let before = move |effect: Effect<'_>| match failing(effect) {
+            true => Err(io::Error::other("the disk is full")),
+            false => Ok(()),
+        };
+        let store = Store::watched(&place.path(), Box::new(before)).expect("it is there");
+        says(&compact(&store, &options(NOW)).expect("the rest went on"), &["the disk is full"]);
+        drop(store);
+        assert_eq!((names(&place.tree("state", 0)).len(), place.merged(0).len()), (left, 0), "{what}");
+        assert_eq!(place.hosts(0), ["a"], "{what}");
+        // Killed: what it wrote is there.
+        for name in
+            [".fleet-0123456789abcdef".to_owned(), Name::merged(9, 9), Name::waiting_hourly(&Name::merged(9, 9))]
+        {
+            std::fs::create_dir_all(place.tree("state", 0)).expect("ours");
+            std::fs::write(place.tree("state", 0).join(name), b"whatever").expect("it can be written");
+        }
+        assert_eq!(status(&place.store()).expect("it can be read").tables["hosts"].garbage, 3, "{what}");
+        let done = place.compact();
+        assert_eq!((done.problems, done.hours + done.finished, done.removed), (Vec::new(), 1, 3), "{what}");
+        let state = names(&place.tree("state", 0));
+        assert!(state.iter().all(|name| !is_hidden(name)) && state == [Name::commit(1)], "{what}: {state:?}");
+        assert_eq!((place.hosts(0), place.verified()), (vec!["a".to_owned()], Vec::new()), "{what}");
+    }
+}
+
+/// Who may read a file may read its rows when they are merged, and nobody else; a file that few may read hides none of the others.
+#[test]
+fn rows_keep_their_readers() {
+    let place = Place::new();
+    let mode = |path: PathBuf| path.metadata().expect("it is there").permissions().mode() & 0o777;
+    let modes = || {
+        let merged = place.merged(0);
+        let mut modes: Vec<u32> = merged.iter().map(|name| mode(place.tree("merged", 0).join(name))).collect();
+        modes.sort_unstable();
+        modes
+    };
+    std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("ours");
+    for (host, mode) in [("a", 0o644), ("b", 0o600), ("c", 0o644), ("d", 0o640), ("e", 0o604)] {
+        place.write(0, host);
+        let path = place.hour(0).join(format!("{host}.parquet"));
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("ours");
+    }
+    assert_eq!((place.compact().problems, modes()), (Vec::new(), vec![0o600, 0o604, 0o640, 0o644]));
+    assert_eq!(place.hosts(0), ["a", "b", "c", "d", "e"]);
+    // Whoever may list the store may know what is in it, and enter the trees.
+    assert_eq!(mode(place.tree("state", 0).join(Name::commit(1))), 0o644);
+    for tree in ["state", "merged"] {
+        assert!(place.tree(tree, 0).ancestors().take(5).all(|path| mode(path.to_owned()) == 0o755), "{tree}");
+    }
+}
+
+/// All rows of a dropped hour go at once from what an engine lists, and late files of it do not come back.
+#[test]
+fn a_dropped_hour_goes_at_once() {
+    let place = Place::new();
+    for (host, mode) in [("a", 0o644), ("b", 0o600)] {
+        place.write(0, host);
+        let path = place.hour(0).join(format!("{host}.parquet"));
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("ours");
+    }
+    place.write(30, "c");
+    place.compact_at(START + 32 * HOUR);
+    assert_eq!(place.merged(0).len(), 2);
+    let (hour, seen) = (place.tree("merged", 0), std::rc::Rc::new(std::cell::RefCell::new(Vec::new())));
+    let seen_here = std::rc::Rc::clone(&seen);
+    let before = move |_: Effect<'_>| {
+        seen_here.borrow_mut().push(names(&hour).len());
+        Ok(())
+    };
+    let store = Store::watched(&place.path(), Box::new(before)).expect("it is there");
+    let kept = Options { keep: Some(Duration::from_secs(24 * 3600)), ..options(START + 33 * HOUR) };
+    assert_eq!(compact(&store, &kept).expect("it can be compacted").dropped, 1);
+    drop(store);
+    assert!(seen.borrow().iter().all(|files| [0, 2].contains(files)), "{seen:?}");
+    assert!(!place.tree("merged", 0).exists());
+    place.write(0, "late");
+    assert_eq!((place.hosts(0).len(), place.hosts(30)), (0, vec!["c".to_owned()]));
+    let kept = Options { keep: Some(Duration::from_secs(24 * 3600)), ..options(START + 36 * HOUR) };
+    let done = compact(&place.store(), &kept).expect("it can be compacted");
+    assert_eq!(
+        (done.dropped, done.problems, names(&place.hour(0)).len()),
+        (0, Vec::new(), 0),
+        "late files are removed after the grace period"
+    );
+    assert_eq!(names(&place.tree("state", 0)), [Name::commit(2)]);
+}
+
+/// One directory at a time is open, however many dates there are.
+#[test]
+fn there_may_be_more_dates_than_descriptors() {
+    let place = Place::new();
+    place.write(0, "a");
+    for day in 0..most_descriptors() + 50 {
+        let at = Partition::of(HOSTS.name, WallTime(START + day * 24 * HOUR));
+        std::fs::create_dir_all(place.path().join("hosts/v1").join(at.path())).expect("it can be made");
+    }
+    assert_eq!(status(&place.store()).expect("it can be read").tables["hosts"].hours, most_descriptors() + 50);
+    assert_eq!(place.hosts(0), ["a"]);
+}
+
+/// Late files wait until the hour is twice as old, unless nobody wants to wait.
+#[test]
+fn late_files_wait_for_others() {
+    let place = Place::new();
+    let settled =
+        |minutes: u64| Options { settle: Duration::from_secs(600), ..options(START + HOUR + minutes * 60_000_000_000) };
+    place.write(0, "a");
+    for (minutes, late, waiting, merged) in [
+        (5, None, 1, 0),
+        (10, None, 0, 1),
+        (12, Some("b"), 1, 1),
+        (20, None, 0, 2),
+        (39, Some("c"), 1, 2),
+        (40, None, 0, 3),
+    ] {
+        if let Some(late) = late {
+            place.write(0, late);
+        }
+        let done = compact(&place.store(), &settled(minutes)).expect("it can be compacted");
+        assert_eq!(
+            (done.waiting, place.merged(0).len(), done.problems),
+            (waiting, merged, Vec::new()),
+            "{minutes} min"
+        );
+    }
+    place.write(0, "d");
+    assert_eq!((place.compact_at(START + HOUR + 41 * 60_000_000_000).waiting, place.merged(0).len()), (0, 4));
+    assert_eq!(place.hosts(0), ["a", "b", "c", "d"]);
 }

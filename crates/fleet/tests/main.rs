@@ -2,10 +2,14 @@
 
 #[cfg(feature = "columnar")]
 mod hostile;
+#[cfg(feature = "columnar")]
+mod kinds;
 mod layers;
 #[cfg(feature = "columnar")]
 mod refused;
 #[cfg(feature = "columnar")]
 mod store;
+#[cfg(feature = "columnar")]
+mod upload;
 #[cfg(feature = "columnar")]
 mod world;

@@ -36,11 +36,11 @@ proptest! {
     }
 }
 
-/// The points at which a compactor can be stopped, one after another, with and without another that is faster.
+/// The points at which a compactor can be stopped, one after another, with and without another that wants to begin meanwhile.
 #[test]
 fn a_compactor_may_stop_anywhere() {
-    for other in [None, Some(1), Some(2), Some(3), Some(4)] {
-        for stop in (0..16).chain([99]) {
+    for other in [None, Some(3)] {
+        for stop in (0..24).chain([99]) {
             let world = Rc::new(World::new());
             for host in 0..3 {
                 world.happen(&Event::Write { hour: 0, form: Form::Today, rows: 1 + host });
@@ -54,19 +54,6 @@ fn a_compactor_may_stop_anywhere() {
             world.settle();
         }
     }
-}
-
-/// Many late files do not stay many small outputs.
-#[test]
-fn small_outputs_are_merged_again() {
-    let world = Rc::new(World::new());
-    for _ in 0..9 {
-        world.happen(&Event::Write { hour: 1, form: Form::Today, rows: 3 });
-        world.happen(&Event::Compact { other: None, stop: None });
-        assert!(world.status().tables["blame_rollup"].files < 5);
-    }
-    world.settle();
-    assert_eq!(world.status().tables["blame_rollup"].rows, 27);
 }
 
 /// A host copies a file again, long after it was merged and removed, and after more commits.
@@ -93,7 +80,7 @@ fn a_merged_file_may_come_again() {
 /// An hour of which only a file of a wrong type is left is dropped, and the run is stopped anywhere.
 #[test]
 fn dropping_a_file_of_a_wrong_type_may_stop_anywhere() {
-    for stop in 0..16 {
+    for stop in 0..24 {
         let world = Rc::new(World::new());
         world.happen(&Event::Write { hour: 2, form: Form::Today, rows: 0 });
         world.happen(&Event::Write { hour: 0, form: Form::Wrong, rows: 1 });

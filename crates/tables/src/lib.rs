@@ -25,8 +25,8 @@ pub use columnar::{ArrowRows, ParquetRows, arrow_schema, arrow_type, parquet_fil
 pub use error::TableError;
 pub use rows::{Cell, Out, Rows};
 pub use schema::{
-    ALL, BLAME, BLAME_ROLLUP, EPISODES, FINDINGS, Fold, HOSTS, Hourly, KERNEL_CELLS, MANIFEST, PIECES, PROOFS,
-    SETTINGS, Schema, WAIT_ROLLUP, WAITS, named,
+    ALL, BLAME, BLAME_ROLLUP, EPISODES, FINDINGS, Fold, HOSTS, Hourly, KERNEL_CELLS, PIECES, PROOFS, SETTINGS, Schema,
+    WAIT_ROLLUP, WAITS, named,
 };
 pub use shelf::{LAYOUT, Limits, Partition, Shelf, ShelfError, part_name};
 pub use text_table::CsvRows;

@@ -1,13 +1,9 @@
-//! Names and commits: which files of an hour count. Pure; readers of object stores use it, too.
+//! Names and commits, as text. Pure.
 
-mod live_files;
 mod name;
 mod sum;
 mod text;
-mod writer;
 
-pub use live_files::{Files, counting};
 pub use name::Name;
 pub use sum::Sum;
-pub use text::{BadCommit, COMMIT_BYTES, Commit, HEAD_BYTES, Head, HourlyFile, Input, Output, Retired};
-pub use writer::{OTHERS_WRITE, Trusted, Writer};
+pub use text::{BadCommit, COMMIT_BYTES, Commit, Head, HourlyFile, Input, Output};

@@ -146,7 +146,7 @@ fn a_child_gives_no_more_rows_than_it_was_asked_for() {
 
 fn host(name: &str) -> Bytes {
     let bytes = parquet_file(&HOSTS, |rows| {
-        let begin = [Cell::Text(name), Cell::Empty, 5.into(), Cell::Text("6.12")];
+        let begin = [Cell::Text(name), Cell::Empty, Cell::Empty, 5.into(), Cell::Text("6.12")];
         rows.row(&[&begin[..], &[Cell::Empty; 5], &[Cell::Text("0.1")]].concat())
     });
     bytes.expect("it can be encoded").into()
@@ -230,7 +230,7 @@ fn a_run_has_no_more_rows_than_a_file_may_have() {
 fn files_with_other_columns_are_not_of_the_run_of_a_large_one() {
     let name = "h".repeat(600);
     let large = parquet_file(&HOSTS, |rows| {
-        let begin = [Cell::Text(&name), Cell::Empty, 5.into(), Cell::Text("6.12")];
+        let begin = [Cell::Text(&name), Cell::Empty, Cell::Empty, 5.into(), Cell::Text("6.12")];
         let row = [&begin[..], &[Cell::Empty; 5], &[Cell::Text("0.1")]].concat();
         (0..8192).try_for_each(|_| rows.row(&row))
     });

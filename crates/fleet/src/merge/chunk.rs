@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
-use unstarve_tables::{COLUMN_KINDS, Kind, Schema, arrow_type};
+use unstarve_tables::Schema;
 
 use super::hourly;
 use super::row_order::sorted_rows;
-use super::sorted::{self, RowAt};
+use super::sorted;
 use crate::commit::Sum;
 use crate::decode::{MAX_EXTRA_COLUMNS, Run, table_schema};
-use crate::store::{Readers, digest_of};
+use crate::store::Readers;
 
 /// Rows and memory of a full merged file: they bound the memory of a compaction.
 const FULL_ROWS: u64 = 1 << 20;
@@ -38,14 +38,6 @@ pub(crate) struct Chunk<'a> {
     pub readers: Readers,
 }
 
-/// A file that was written.
-pub(crate) struct Written {
-    pub sum: Sum,
-    pub min_ts: Option<i64>,
-    pub max_ts: Option<i64>,
-    pub hosts: u64,
-}
-
 impl<'a> Chunk<'a> {
     pub fn of(table: &'a Schema) -> Chunk<'a> {
         let (more, batches) = (BTreeMap::new(), Vec::new());
@@ -54,11 +46,6 @@ impl<'a> Chunk<'a> {
 
     pub fn is_full(&self) -> bool {
         self.rows >= FULL_ROWS || self.memory() >= FULL_MEMORY
-    }
-
-    /// Whether it is so large that it is not merged again.
-    pub fn is_half_full(&self) -> bool {
-        self.rows >= FULL_ROWS / 2 || self.memory() >= FULL_MEMORY / 2
     }
 
     /// Whether it would be larger than a full file with the rows of these files.
@@ -108,16 +95,6 @@ impl<'a> Chunk<'a> {
         new.map(|field| (field.name().clone(), field.data_type().clone())).collect()
     }
 
-    /// A hash of the extra columns; empty if there are none. Hosts choose the names, so their lengths are hashed, too. Types
-    /// are hashed by our own words, which do not change when a library is upgraded.
-    pub fn columns(&self) -> String {
-        if self.more.is_empty() {
-            return String::new();
-        }
-        let line = |(name, kind): (&String, &DataType)| format!("{}:{name}:{};", name.len(), kind_word(kind));
-        digest_of(self.more.iter().map(line).collect::<String>().as_bytes())
-    }
-
     /// Adds rows of files with the same readers, whose columns [fit](Chunk::fits_columns).
     ///
     /// # Errors
@@ -146,19 +123,13 @@ impl<'a> Chunk<'a> {
         hourly::fold(&batches, &schema, how)
     }
 
-    /// Writes all rows, sorted.
-    pub fn write(self, file: &mut File) -> io::Result<Written> {
+    /// Writes all rows, sorted, and returns their sum.
+    pub fn write(self, file: &mut File) -> io::Result<Sum> {
         let schema = self.schema();
         let batches: Vec<RecordBatch> =
             self.batches.iter().map(|batch| with_all_columns(batch, &schema)).collect::<io::Result<_>>()?;
         drop(self.batches);
-        let (sorted_rows, hosts) = sorted_rows(&batches);
-        let moments = || sorted_rows.iter().filter_map(|place| place.1).map(|us| us.saturating_mul(1000));
-        let (min_ts, max_ts) = (moments().min(), moments().max());
-        let order: Vec<RowAt> =
-            sorted_rows.into_iter().map(|(.., (batch, row))| (batch as usize, row as usize)).collect();
-        let sum = sorted::write(file, &schema, &batches, &order)?;
-        Ok(Written { sum, min_ts, max_ts, hosts })
+        sorted::write(file, &schema, &batches, &sorted_rows(&batches))
     }
 
     /// The columns of the table, then the extra ones. All may be empty: older versions lack some.
@@ -187,19 +158,6 @@ fn there_of(run: &Run) -> usize {
 /// Memory of an empty cell: a number or an offset, and its validity.
 fn width(kind: &DataType) -> usize {
     kind.primitive_width().unwrap_or(size_of::<i32>()) + 1
-}
-
-/// The word of a column's type that is hashed for commits.
-fn kind_word(kind: &DataType) -> &'static str {
-    match COLUMN_KINDS.into_iter().find(|known| arrow_type(*known) == *kind) {
-        Some(Kind::I64) => "i64",
-        Some(Kind::F64) => "f64",
-        Some(Kind::Text) => "text",
-        Some(Kind::Moment) => "moment",
-        Some(Kind::Counts) => "counts",
-        // Files with such a column are refused when read.
-        None => "other",
-    }
 }
 
 /// The rows with all columns; those that the file did not have are empty.

@@ -1,6 +1,6 @@
 //! Tests of collecting rows for one merged file.
 
-use unstarve_tables::HOSTS;
+use unstarve_tables::{COLUMN_KINDS, HOSTS, Kind, arrow_type};
 
 use super::*;
 use crate::decode::Examined;
@@ -20,32 +20,6 @@ fn chunk(runs: Vec<Run>) -> Chunk<'static> {
     let mut chunk = Chunk::of(&HOSTS);
     runs.into_iter().for_each(|run| chunk.push(run, Readers::default()).expect("columns that fit"));
     chunk
-}
-
-/// Hosts choose names: no name may hash like two others, or like a name with a type.
-#[test]
-fn the_hash_of_columns_is_that_of_no_others() {
-    let of = |columns: &[(&str, Kind)]| chunk(vec![run(columns, 1)]).columns();
-    let all = [
-        of(&[("a", Kind::I64), ("b", Kind::I64)]),
-        of(&[("a\0Int64\nb", Kind::I64)]),
-        of(&[("a:i64;1:b", Kind::I64)]),
-        of(&[("a", Kind::I64)]),
-        of(&[("a", Kind::F64)]),
-        of(&[("host", Kind::Text)]),
-    ];
-    let different: std::collections::BTreeSet<&String> = all.iter().collect();
-    assert_eq!((different.len(), all[5].as_str()), (all.len(), ""), "{all:?}");
-    assert_eq!(of(&[("b", Kind::I64), ("host", Kind::Text), ("a", Kind::I64)]), all[0], "in any order");
-    // Commits contain it, so it must not change.
-    assert_eq!(all[3], "8930fd70ecca0c014c9749f598212e42");
-}
-
-#[test]
-fn each_kind_has_a_word() {
-    let words: std::collections::BTreeSet<&str> =
-        COLUMN_KINDS.into_iter().map(|kind| kind_word(&arrow_type(kind))).collect();
-    assert!(words.len() == COLUMN_KINDS.len() && !words.contains("other"), "{words:?}");
 }
 
 /// Rows that take almost no memory also fill a file.

@@ -15,7 +15,7 @@ pub struct Options {
     pub now: WallTime,
     /// How long after its end an hour is left alone, because hosts still write to it.
     pub settle: Duration,
-    /// How long files that no longer count are kept for readers that still have them open.
+    /// How long hosts' files are kept after they were merged, for readers that took them before.
     pub grace: Duration,
     /// Older hours are dropped.
     pub keep: Option<Duration>,
@@ -40,12 +40,12 @@ pub struct Done {
     pub dropped: u64,
     /// Files removed.
     pub removed: u64,
+    /// Commits of a run that was killed, whose files got their place.
+    pub finished: u64,
     /// Hosts' files in hours that are not settled yet; a later run merges them.
     pub waiting: u64,
     /// When the first of these hours can be merged.
     pub waiting_until: Option<WallTime>,
-    /// Commits that another compactor made first.
-    pub lost: u64,
     /// Hosts' files that an earlier run refused and that have not changed: they were not read again.
     pub refused_before: u64,
     /// Misplaced files that look like files of tables; they are left alone.

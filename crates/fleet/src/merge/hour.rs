@@ -3,72 +3,68 @@
 use unstarve_tables::Schema;
 
 use super::compaction::{Done, Options};
-use super::next_commit::{CommitReason, NextCommit, next_commit};
 use super::outputs::OutputFiles;
 use super::refusals::Refusals;
 use super::unmerged_files::UnmergedFiles;
-use crate::commit::Output;
+use crate::commit::{Commit, Name};
 use crate::decode::{DecodeLimits, parallel_read};
 use crate::error::FleetError;
-use crate::store::{Hour, State};
+use crate::store::{Hour, Place};
 
 /// With this many merged files in an hour, a host's file that would need one more for its columns is refused.
 const MAX_OUTPUTS: usize = 1000;
 
-/// Merges hosts' files, and outputs if there are many small ones. `None` if there is nothing to do.
+/// Merges hosts' files, and commits them. The files of the commit are still below `state/`. `None` if there is nothing to do.
 pub(crate) fn merge(
     hour: &Hour<'_>,
+    state: &Place<'_>,
     table: &'static Schema,
-    state: &State,
     options: &Options,
     refusals: &mut Refusals,
     done: &mut Done,
-) -> Result<Option<NextCommit>, FleetError> {
-    merge_into(OutputFiles::of(hour, table, state, MAX_OUTPUTS), state, options, refusals, done)
+) -> Result<Option<Commit>, FleetError> {
+    merge_into(OutputFiles::of(hour, state, table, MAX_OUTPUTS), state, options, refusals, done)
 }
 
 fn merge_into(
     mut files: OutputFiles<'_>,
-    state: &State,
+    state: &Place<'_>,
     options: &Options,
     refusals: &mut Refusals,
     done: &mut Done,
-) -> Result<Option<NextCommit>, FleetError> {
-    let made = merge_all(&mut files, state, options, refusals, done);
-    if !matches!(made, Ok(Some(_))) {
-        // No commit will list them.
-        for name in files.outputs.iter().flat_map(Output::names) {
-            let _ = files.hour.remove(name);
-        }
+) -> Result<Option<Commit>, FleetError> {
+    let merged = merge_all(&mut files, options, refusals, done);
+    let made = merged.and_then(|commit| match commit {
+        None => Ok(None),
+        Some(commit) => files.hour.commit(state, &commit).map(|()| Some(commit)),
+    });
+    // An error may have come after the commit had its name: then its files are needed.
+    let name = Name::commit(files.number);
+    if !matches!(made, Ok(Some(_))) && state.names().is_ok_and(|names| !names.texts.contains(&name)) {
+        files.remove();
     }
     made
 }
 
 fn merge_all(
     files: &mut OutputFiles<'_>,
-    state: &State,
     options: &Options,
     refusals: &mut Refusals,
     done: &mut Done,
-) -> Result<Option<NextCommit>, FleetError> {
+) -> Result<Option<Commit>, FleetError> {
     let (hour, table) = (files.hour, files.table);
-    let mut unmerged = UnmergedFiles::of(files, state, options.now, refusals, &mut done.problems);
+    let Some(hosts) = &hour.hosts.place else { return Ok(None) };
+    let mut unmerged = UnmergedFiles::of(files, hour, hosts, refusals, &mut done.problems);
     if unmerged.is_any() {
         parallel_read::run(hour.store().examiner(), table, DecodeLimits::INPUT, &mut unmerged)?;
     }
     done.refused_before += unmerged.say_refused();
     let inputs = unmerged.inputs;
     files.flush_all()?;
-    let mut merged = Vec::new();
-    for outputs in state.many_small() {
-        merged.extend(files.merge_outputs(outputs, &mut done.problems)?);
-    }
-    if inputs.is_empty() && merged.is_empty() {
+    if inputs.is_empty() {
         return Ok(None);
     }
-    let commit = next_commit(hour, state, &files.outputs, &merged, &inputs, options);
-    let outputs = files.outputs.clone();
-    Ok(Some(NextCommit { commit, readers: files.readers, what: CommitReason::Merged, outputs, inputs }))
+    Ok(Some(Commit::new(files.number, hour.key(), options.now.0, files.outputs.clone(), inputs)))
 }
 
 #[cfg(test)]

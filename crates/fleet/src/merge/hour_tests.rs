@@ -13,9 +13,10 @@ use unstarve_model::WallTime;
 use unstarve_tables::{HOSTS, LAYOUT, Partition, Shelf};
 
 use super::*;
+use crate::commit::{COMMIT_BYTES, Commit};
 use crate::decode::{Examine, InProcessDecode, Run};
 use crate::merge::chunk::{Chunk, FULL_MEMORY};
-use crate::store::{Depth, Readers, Store};
+use crate::store::{Depth, Readers, Store, Tree};
 
 const START: u64 = 1_795_305_600_000_000_000;
 
@@ -63,7 +64,7 @@ struct Place {
 impl Place {
     fn with(files: &[(&str, Option<ArrayRef>)]) -> Place {
         let place = tempfile::tempdir().expect("a place for files");
-        let shelf = Shelf::open(&place.path().join("tables")).expect("a directory of our own");
+        let shelf = Shelf::open(&place.path().join("store/hosts")).expect("a directory of our own");
         for (host, odd) in files {
             shelf.put(&partition(), host, &file(host, odd.clone())).expect("it can be written");
         }
@@ -75,22 +76,28 @@ impl Place {
     }
 
     fn store(&self) -> Store {
-        Store::open(&self.place.path().join("tables/v1")).expect("it is there")
+        Store::open(&self.place.path().join("store")).expect("it is there")
     }
 
     /// Number of merged files in an hour that may have this many, and the reasons for hosts' files that were refused.
     fn merged(&self, most_outputs: usize) -> (usize, Vec<(String, String)>) {
+        let (commit, problems) = self.commit(most_outputs, COMMIT_BYTES);
+        (commit.head.outputs.len(), problems)
+    }
+
+    fn commit(&self, most_outputs: usize, commit_bytes: u64) -> (Commit, Vec<(String, String)>) {
         let (store, mut done) = (self.store(), Done::default());
-        let hour = store.hour(&partition()).expect("it is there");
-        let state = State::of(&hour, Depth::Whole, &mut done.problems).expect("it can be read");
+        let hour = Hour::read(&store, &partition(), Depth::Whole, &mut done.problems).expect("it can be read");
+        let state = store.make(Tree::State, &partition()).expect("it can be made");
         let (now, grace) = (WallTime(2 * START), Duration::ZERO);
         let options = Options { now, settle: grace, grace, keep: None };
         let mut refusals = Refusals::read(&store, options.now, &mut done.problems);
-        let files = OutputFiles::of(&hour, &HOSTS, &state, most_outputs);
+        let mut files = OutputFiles::of(&hour, &state, &HOSTS, most_outputs);
+        files.commit_bytes = commit_bytes;
         let made = merge_into(files, &state, &options, &mut refusals, &mut done).expect("it can be written");
         let host = |path: &PathBuf| path.file_stem().expect("a name").to_string_lossy().into_owned();
         let problems = done.problems.iter().map(|problem| (host(&problem.path), problem.why.clone())).collect();
-        (made.expect("something to merge").outputs.len(), problems)
+        (made.expect("something to merge"), problems)
     }
 }
 
@@ -102,6 +109,16 @@ fn a_full_hour_leaves_out_only_what_needs_one_more_file() {
     let [(host, why)] = &problems[..] else { panic!("{problems:?}") };
     assert_eq!((outputs, host.as_str()), (4, "d"), "{problems:?}");
     assert!(why.contains("the hour has 3 merged files already"), "{why}");
+}
+
+/// A commit that would be too large to be read again is not made: what does not fit is left to the next run.
+#[test]
+fn a_full_commit_takes_no_more_files() {
+    let place = Place::with(&[("a", None), ("b", None), ("c", None)]);
+    let line = crate::commit::Input::most_line_bytes("a.parquet");
+    let (commit, problems) = place.commit(9, 2 * line);
+    let [(_, why)] = &problems[..] else { panic!("{problems:?}") };
+    assert!(commit.inputs.len() == 2 && why.contains("1 files are left to the next run"), "{why}");
 }
 
 /// If other readers require a new file anyway, columns need no further one.
@@ -133,7 +150,7 @@ fn rows_of_one_group_are_not_anothers() {
     }
     let (outputs, problems) = place.merged(8);
     assert_eq!((outputs, problems.len()), (2, 0), "{problems:?}");
-    let hour = place.path("a").parent().expect("it is in an hour").to_owned();
+    let hour = place.place.path().join("store/state").join(LAYOUT).join(partition().path());
     let merged = std::fs::read_dir(hour).expect("it is there").map(|entry| entry.expect("it is there"));
     let merged = merged.filter(|entry| entry.file_name().to_string_lossy().starts_with("merged-"));
     let found = merged.map(|entry| entry.metadata().expect("it is there"));
@@ -147,10 +164,10 @@ fn rows_of_one_group_are_not_anothers() {
 fn both_chunks_together_have_the_memory_of_one() {
     let (place, mut done) = (Place::with(&[("a", None)]), Done::default());
     let store = place.store();
-    let hour = store.hour(&partition()).expect("it is there");
-    let state = State::of(&hour, Depth::Whole, &mut done.problems).expect("it can be read");
+    let hour = Hour::read(&store, &partition(), Depth::Whole, &mut done.problems).expect("it can be read");
+    let state = store.make(Tree::State, &partition()).expect("it can be made");
     let readers = Readers::default();
-    let mut merge = OutputFiles::of(&hour, &HOSTS, &state, 1);
+    let mut merge = OutputFiles::of(&hour, &state, &HOSTS, 1);
     let mut push = |odd: Option<ArrayRef>, mib: usize| {
         let mut run = None;
         let files = [Bytes::from(file("a", odd))];
@@ -168,6 +185,4 @@ fn both_chunks_together_have_the_memory_of_one() {
     assert_eq!(push(i64s(), 20), (1, [1, 2]));
     assert_eq!(push(i64s(), 100), (2, [1, 1]));
     assert_eq!(push(None, 250), (4, [1, 0]));
-    let full: Vec<bool> = merge.outputs.iter().map(|output| output.full).collect();
-    assert_eq!(full, [false; 4], "less than half of what a file may have");
 }

@@ -73,9 +73,7 @@ pub(crate) fn fold(batches: &[RecordBatch], schema: &SchemaRef, how: &Hourly) ->
 /// Writes folded rows, in the order of merged ones.
 pub(crate) fn write(file: &mut File, rows: &RecordBatch) -> io::Result<Sum> {
     let batches = std::slice::from_ref(rows);
-    let (sorted_rows, _) = sorted_rows(batches);
-    let order: Vec<RowAt> = sorted_rows.into_iter().map(|(.., (batch, row))| (batch as usize, row as usize)).collect();
-    sorted::write(file, &rows.schema(), batches, &order)
+    sorted::write(file, &rows.schema(), batches, &sorted_rows(batches))
 }
 
 /// Groups of rows that are equal in the columns compared so far.

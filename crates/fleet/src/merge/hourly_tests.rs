@@ -65,7 +65,7 @@ fn chunk(table: &'static Schema, files: Vec<Vec<u8>>) -> Chunk<'static> {
     let mut chunk = Chunk::of(table);
     for file in files {
         InProcessDecode.rows(table, &[Bytes::from(file)], DecodeLimits::INPUT, &|| true, &mut |run| {
-            chunk.push(run.expect("a good file"), Readers::ALL).expect("its columns fit");
+            chunk.push(run.expect("a good file"), Readers::default()).expect("its columns fit");
         });
     }
     chunk

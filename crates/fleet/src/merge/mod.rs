@@ -4,7 +4,6 @@ mod chunk;
 mod compaction;
 mod hour;
 mod hourly;
-mod next_commit;
 mod outputs;
 mod refusals;
 mod row_order;
@@ -13,5 +12,4 @@ mod unmerged_files;
 
 pub use compaction::{Done, Options};
 pub(crate) use hour::merge;
-pub(crate) use next_commit::NextCommit;
 pub(crate) use refusals::{REFUSED_NAME, Refusals};

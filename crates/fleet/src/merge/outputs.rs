@@ -8,42 +8,47 @@ use unstarve_tables::Schema;
 
 use super::chunk::{Chunk, FULL_MEMORY};
 use super::hourly;
-use crate::commit::{HourlyFile, Name, Output};
-use crate::decode::{DecodeLimits, Needed, Run};
-use crate::error::{FleetError, chain};
+use crate::commit::{COMMIT_BYTES, HourlyFile, Name, Output};
+use crate::decode::Run;
+use crate::error::FleetError;
 use crate::problem::Problem;
-use crate::store::{Hour, MIN_OUTPUTS_TO_MERGE, Readers, State, random};
-
-/// Memory limit for reading a merged file that is not full: with empty columns, and with a decoder that reserves twice what it needs.
-const PARTLY_FULL_MEMORY: usize = 512 << 20;
+use crate::store::{Hour, Place, Readers, random};
 
 /// Collects rows and writes them to merged files.
 pub(crate) struct OutputFiles<'a> {
     pub hour: &'a Hour<'a>,
+    /// Where they are written.
+    state: &'a Place<'a>,
     pub table: &'static Schema,
-    number: u64,
+    pub number: u64,
     /// Rows of the next file without extra columns, and of the next one with some: extra columns of one host do not end the file of the others.
     pub(super) chunks: [Chunk<'a>; 2],
-    /// Users who may read all files that the commit will list.
-    pub readers: Readers,
     pub outputs: Vec<Output>,
-    /// Number of merged files in the newest commit.
+    /// Number of merged files that the hour has already.
     before: usize,
     most_outputs: usize,
+    /// Maximum size of the commit.
+    pub commit_bytes: u64,
 }
 
 impl<'a> OutputFiles<'a> {
     /// Empty; the hour may have `most_outputs` merged files.
-    pub fn of(hour: &'a Hour<'a>, table: &'static Schema, state: &State, most_outputs: usize) -> OutputFiles<'a> {
+    pub fn of(
+        hour: &'a Hour<'a>,
+        state: &'a Place<'a>,
+        table: &'static Schema,
+        most_outputs: usize,
+    ) -> OutputFiles<'a> {
         OutputFiles {
             hour,
+            state,
             table,
-            number: state.next(),
-            chunks: two_chunks(table),
-            readers: state.readers_of_outputs(),
+            number: hour.next(),
+            chunks: [Chunk::of(table), Chunk::of(table)],
             outputs: Vec::new(),
-            before: state.files.outputs.len(),
+            before: hour.outputs().count(),
             most_outputs,
+            commit_bytes: COMMIT_BYTES,
         }
     }
 
@@ -65,55 +70,6 @@ impl<'a> OutputFiles<'a> {
         let chunk = &mut self.chunks[own];
         chunk.push(run, readers).map_err(Refused::File)?;
         if chunk.is_full() { Ok(self.flush(own)?) } else { Ok(()) }
-    }
-
-    /// Merges outputs of an earlier commit into fewer, and returns those that it replaced. If that would not leave fewer files
-    /// to merge, they stay as they are; otherwise each run would write them again.
-    pub fn merge_outputs<'o>(
-        &mut self,
-        outputs: Vec<&'o Output>,
-        problems: &mut Vec<Problem>,
-    ) -> Result<Vec<&'o Output>, FleetError> {
-        let (first, mut merged) = (self.outputs.len(), Vec::new());
-        for output in outputs {
-            match self.push_output(output) {
-                Ok(()) => merged.push(output),
-                Err(why) => why.problem(self.hour.shown(&output.name))?.add(problems),
-            }
-        }
-        if merged.len() >= MIN_OUTPUTS_TO_MERGE {
-            self.flush_all()?;
-            if self.outputs[first..].iter().filter(|output| !output.full).count() < merged.len() {
-                return Ok(merged);
-            }
-        }
-        self.chunks = two_chunks(self.table);
-        for output in self.outputs.drain(first..) {
-            output.names().try_for_each(|name| self.hour.remove(name))?;
-        }
-        Ok(Vec::new())
-    }
-
-    /// Takes the rows of an output of an earlier commit.
-    fn push_output(&mut self, output: &Output) -> Result<(), Refused> {
-        // No more than the commit says: a user who may write to the hour could have replaced the file.
-        let read = self.hour.read(&output.name, output.bytes).map_err(|error| Refused::File(chain(&error)))?;
-        let Some(content) = read else {
-            return Err(Refused::File("the commit lists it, and it is not there".to_owned()));
-        };
-        let (mut found, mut refused, most) =
-            (None, None, DecodeLimits { memory: PARTLY_FULL_MEMORY, rows: output.rows, needed: Needed::Nothing });
-        let files = [content.bytes];
-        self.hour.store().examiner().rows(self.table, &files, most, &|| true, &mut |answer| match answer {
-            Ok(run) => found = Some(run),
-            Err(why) => refused = Some(why),
-        });
-        let run = found.ok_or_else(|| Refused::File(refused.unwrap_or_default()))?;
-        let sums = run.files.iter().map(|file| (file.rows, file.sum));
-        if !sums.eq([(output.rows, output.sum)]) {
-            return Err(Refused::File("its rows are not those of the commit".to_owned()));
-        }
-        self.push(run, content.readers)
     }
 
     /// Refuses a file that would exceed the limit of merged files only because of its columns.
@@ -143,7 +99,7 @@ impl<'a> OutputFiles<'a> {
 
     /// An error about rows of this hour.
     pub fn rows_error(&self, why: &str) -> FleetError {
-        FleetError::Rows { path: self.hour.path().to_owned(), why: why.to_owned() }
+        FleetError::Rows { path: self.state.path().to_owned(), why: why.to_owned() }
     }
 
     pub fn flush_all(&mut self) -> Result<(), FleetError> {
@@ -156,60 +112,47 @@ impl<'a> OutputFiles<'a> {
             return Ok(());
         }
         let random = random().map_err(|error| self.rows_error(&error.to_string()))?;
-        let hourly = self.write_hourly(&chunk, Name::hourly(self.number, random))?;
         let name = Name::merged(self.number, random);
-        let (rows, sum, columns, readers) = (chunk.rows, chunk.sum, chunk.columns(), chunk.readers);
-        let full = chunk.is_half_full();
-        let written = self.write(&name, readers, |file| chunk.write(file));
-        let written = written.and_then(|(written, bytes)| match written.sum == sum {
-            true => Ok((written, bytes)),
+        let hourly = self.write_hourly(&chunk, &Name::waiting_hourly(&name))?;
+        let (rows, sum, readers) = (chunk.rows, chunk.sum, chunk.readers);
+        let (written, bytes) = self.write(&name, readers, |file| chunk.write(file))?;
+        // Listed before it is checked, so that it is removed with the others.
+        self.outputs.push(Output { name, bytes, rows, sum, hourly });
+        match written == sum {
+            true => Ok(()),
             false => Err(self.rows_error("the rows to be written are not those that were read")),
-        });
-        let (written, bytes) = match written {
-            Ok(written) => written,
-            Err(error) => {
-                for name in std::iter::once(&name).chain(hourly.iter().map(|hourly| &hourly.name)) {
-                    let _ = self.hour.remove(name);
-                }
-                return Err(error);
-            }
-        };
-        let (min_ts, max_ts, hosts) = (written.min_ts, written.max_ts, written.hosts);
-        self.outputs.push(Output { name, bytes, rows, sum, min_ts, max_ts, hosts, full, columns, hourly });
-        Ok(())
+        }
     }
 
     /// Folds its rows by the hour, if the table supports that and there are far fewer rows then.
-    fn write_hourly(&self, chunk: &Chunk<'_>, name: String) -> Result<Option<HourlyFile>, FleetError> {
+    fn write_hourly(&self, chunk: &Chunk<'_>, name: &str) -> Result<Option<HourlyFile>, FleetError> {
         let Some(folded) = chunk.hourly().map_err(|error| self.rows_error(&error.to_string()))? else {
             return Ok(None);
         };
         let rows = folded.num_rows() as u64;
-        let written = self.write(&name, chunk.readers, |file| hourly::write(file, &folded));
-        let (sum, bytes) = written.inspect_err(|_| {
-            let _ = self.hour.remove(&name);
-        })?;
-        Ok(Some(HourlyFile { name, bytes, rows, sum }))
+        let (sum, bytes) = self.write(name, chunk.readers, |file| hourly::write(file, &folded))?;
+        Ok(Some(HourlyFile { bytes, rows, sum }))
     }
 
-    /// Writes a file and returns its size. After an error the file may exist.
+    /// Writes a file below `state/`, and returns its size.
     fn write<T>(
         &self,
         name: &str,
         readers: Readers,
         fill: impl FnOnce(&mut File) -> io::Result<T>,
     ) -> Result<(T, u64), FleetError> {
-        let mut written = None;
-        self.hour.write(name, readers, |file| {
-            written = Some((fill(file)?, file.metadata()?.len()));
-            Ok(())
-        })?;
-        written.ok_or_else(|| self.rows_error("nothing was written"))
+        self.state.write(name, readers, |file| Ok((fill(file)?, file.metadata()?.len())))
     }
-}
 
-fn two_chunks(table: &Schema) -> [Chunk<'_>; 2] {
-    [Chunk::of(table), Chunk::of(table)]
+    /// Removes what was written: no commit will list it.
+    pub fn remove(&self) {
+        for output in &self.outputs {
+            for name in [&output.name, &Name::waiting_hourly(&output.name)] {
+                // The next run does what fails.
+                let _ = self.state.remove(name);
+            }
+        }
+    }
 }
 
 /// Why a file is not merged.

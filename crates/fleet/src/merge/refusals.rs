@@ -1,7 +1,7 @@
 //! Hosts' files that were refused are not read again until they change: hosts can write any number of bad files, and reading one takes a child
 //! process.
 //!
-//! The notes are a compactor's file in the store, trusted like its commits. A file has not changed if its inode, size, mtime and ctime are the same:
+//! The notes are beside commits. A file has not changed if its inode, size, mtime and ctime are the same:
 //! someone who may write in the hour can set the first three, but not ctime.
 
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use unstarve_model::WallTime;
 
 use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
-use crate::store::{Entry, Hour, Stamp, Store};
+use crate::store::{Entry, Stamp, Store};
 
-/// In the store's own directory.
-pub(crate) const REFUSED_NAME: &str = "_refused.json";
+/// In `state/`.
+pub(crate) const REFUSED_NAME: &str = "refused.json";
 /// Maximum size of the file. Bad files that do not fit are read in each run.
 const MAX_REFUSALS_BYTES: u64 = 16 << 20;
 /// Maximum length of a noted reason.
@@ -54,7 +54,7 @@ pub(crate) struct Refusals {
 impl Refusals {
     /// Reads the notes of the last run. A file that cannot be read or trusted is a problem, and ignored.
     pub fn read(store: &Store, now: WallTime, problems: &mut Vec<Problem>) -> Refusals {
-        let known = match store.get(REFUSED_NAME, MAX_REFUSALS_BYTES + 1) {
+        let known = match store.note(REFUSED_NAME, MAX_REFUSALS_BYTES + 1) {
             Ok(None) => RefusalsByHour::new(),
             Ok(Some(text)) => serde_json::from_slice::<RefusalsFile>(&text)
                 .ok()
@@ -71,33 +71,33 @@ impl Refusals {
     }
 
     /// The reason of an earlier refusal, if the file has not changed since; it stays noted.
-    pub fn holds(&mut self, hour: &Hour<'_>, entry: &Entry) -> Option<String> {
-        let note = self.known.get(hour.key())?.get(&entry.name)?;
+    pub fn holds(&mut self, hour: &str, entry: &Entry) -> Option<String> {
+        let note = self.known.get(hour)?.get(&entry.name)?;
         let age = self.now.0.checked_sub(note.at_ns)?;
         if note.stamp != entry.stamp || age >= READ_AGAIN_AFTER_NS {
             return None;
         }
         let why = note.why.clone();
-        self.next.entry(hour.key().to_owned()).or_default().insert(entry.name.clone(), note.clone());
+        self.next.entry(hour.to_owned()).or_default().insert(entry.name.clone(), note.clone());
         Some(why)
     }
 
     /// Keeps the notes of an hour that was not read.
-    pub fn keep(&mut self, hour: &Hour<'_>) {
-        if let Some(notes) = self.known.get(hour.key()) {
-            self.next.insert(hour.key().to_owned(), notes.clone());
+    pub fn keep(&mut self, hour: &str) {
+        if let Some(notes) = self.known.get(hour) {
+            self.next.insert(hour.to_owned(), notes.clone());
         }
     }
 
     /// Notes a file that was refused because of its content.
-    pub fn note(&mut self, hour: &Hour<'_>, entry: &Entry, why: &str) {
+    pub fn note(&mut self, hour: &str, entry: &Entry, why: &str) {
         let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         if u128::from(entry.stamp.changed_ns) + u128::from(MIN_UNCHANGED_NS) > clock {
             return;
         }
         let why = why.chars().take(MAX_REASON_CHARS).collect();
         let note = Refusal { stamp: entry.stamp, at_ns: self.now.0, why };
-        self.next.entry(hour.key().to_owned()).or_default().insert(entry.name.clone(), note);
+        self.next.entry(hour.to_owned()).or_default().insert(entry.name.clone(), note);
     }
 
     /// Writes the notes for the next run.
@@ -114,7 +114,7 @@ impl Refusals {
         let text = serde_json::to_vec(&kept);
         let text =
             text.map_err(|error| FleetError::Rows { path: store.path().join(REFUSED_NAME), why: error.to_string() })?;
-        store.put(REFUSED_NAME, &text)
+        store.put_note(REFUSED_NAME, &text)
     }
 
     /// Drops notes that would make the file too large.

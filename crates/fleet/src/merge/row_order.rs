@@ -6,18 +6,20 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{Array, RecordBatch, StringArray};
 
+use super::sorted::RowAt;
+
 /// Queries select by victim first, then by time.
 const VICTIM_COLUMNS: [&str; 2] = ["victim_role", "victim"];
 
 /// The sort key of a row (rank of its victim, time, rank of its host), then its batch and row.
-pub(super) type RowPosition = (u32, Option<i64>, u32, (u32, u32));
+type RowPosition = (u32, Option<i64>, u32, (u32, u32));
 
-/// All rows in order, and the number of hosts.
-pub(super) fn sorted_rows(batches: &[RecordBatch]) -> (Vec<RowPosition>, u64) {
+/// All rows in order.
+pub(super) fn sorted_rows(batches: &[RecordBatch]) -> Vec<RowAt> {
     let has = |name: &&str| batches.first().is_some_and(|batch| batch.column_by_name(name).is_some());
-    let (victims, _) = ranks(batches, VICTIM_COLUMNS.into_iter().find(has));
-    let (hosts, count) = ranks(batches, Some("host"));
-    let mut places = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
+    let victims = ranks(batches, VICTIM_COLUMNS.into_iter().find(has));
+    let hosts = ranks(batches, Some("host"));
+    let mut places: Vec<RowPosition> = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
     for (at, batch) in batches.iter().enumerate() {
         let moments =
             batch.column_by_name("ts").and_then(|column| column.as_primitive_opt::<TimestampMicrosecondType>());
@@ -27,11 +29,11 @@ pub(super) fn sorted_rows(batches: &[RecordBatch]) -> (Vec<RowPosition>, u64) {
         }
     }
     places.sort_unstable();
-    (places, count)
+    places.into_iter().map(|(.., (batch, row))| (batch as usize, row as usize)).collect()
 }
 
-/// For each row the rank of its text in a column, from 1; 0 for an empty cell. Also the number of different texts.
-fn ranks(batches: &[RecordBatch], column: Option<&str>) -> (Vec<Vec<u32>>, u64) {
+/// For each row the rank of its text in a column, from 1; 0 for an empty cell.
+fn ranks(batches: &[RecordBatch], column: Option<&str>) -> Vec<Vec<u32>> {
     let texts = |batch: &'_ RecordBatch| {
         column.and_then(|name| Some(batch.column_by_name(name)?.as_string_opt::<i32>()?.clone()))
     };
@@ -45,7 +47,7 @@ fn ranks(batches: &[RecordBatch], column: Option<&str>) -> (Vec<Vec<u32>>, u64) 
     }
     let places = numbers.places();
     ranks.iter_mut().flatten().for_each(|number: &mut u32| *number = places[*number as usize]);
-    (ranks, places.len() as u64 - 1)
+    ranks
 }
 
 /// Numbers texts from 1 in the order of appearance. Most often a text repeats the one before.

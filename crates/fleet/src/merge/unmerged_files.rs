@@ -3,16 +3,15 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use unstarve_model::WallTime;
 
 use super::outputs::{OutputFiles, Refused};
 use super::refusals::Refusals;
-use crate::commit::{COMMIT_BYTES, Input};
+use crate::commit::Input;
 use crate::decode::parallel_read::Work;
 use crate::decode::{Examined, NOT_EXAMINED, Run};
 use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
-use crate::store::{Content, MAX_INPUT_BYTES, Readers, State, digest_of};
+use crate::store::{Content, Entry, Hour, MAX_INPUT_BYTES, Place, Readers, digest_of};
 
 /// Maximum size of a group of files that is decoded at once: small enough that an hour of a hundred hosts keeps several threads busy.
 const MAX_GROUP_FILES: usize = 32;
@@ -21,25 +20,24 @@ const MAX_GROUP_BYTES: usize = 2 << 20;
 /// Files of hosts, read in groups of those with the same readers.
 pub(super) struct UnmergedFiles<'a, 'h> {
     outputs: &'a mut OutputFiles<'h>,
-    names: std::vec::IntoIter<&'a str>,
+    hosts: &'a Place<'a>,
+    files: std::vec::IntoIter<&'a Entry>,
     /// Bytes left in the commit for their lines.
     room: u64,
-    now: WallTime,
     /// Files that are being decoded.
-    asked: VecDeque<Loaded>,
+    asked: VecDeque<Loaded<'a>>,
     /// A file that was read and begins the next group.
-    next: Option<(Loaded, Bytes)>,
+    next: Option<(Loaded<'a>, Bytes)>,
     pub inputs: Vec<Input>,
     problems: &'a mut Vec<Problem>,
-    state: &'a State,
     refusals: &'a mut Refusals,
     /// Number of files that were refused before and have not changed; the first one's name and reason.
     refused_before: Option<(u64, String, String)>,
 }
 
 /// A file that was read.
-struct Loaded {
-    name: String,
+struct Loaded<'a> {
+    entry: &'a Entry,
     bytes: u64,
     digest: String,
     readers: Readers,
@@ -71,28 +69,25 @@ impl Work for UnmergedFiles<'_, '_> {
             Ok(run) => run,
             Err(why) => {
                 let file = self.asked.pop_front().ok_or_else(|| self.lost())?;
-                if let Some(entry) = self.state.entry(&file.name)
-                    && !why.starts_with(NOT_EXAMINED)
-                {
-                    self.refusals.note(self.outputs.hour, entry, &why);
+                if !why.starts_with(NOT_EXAMINED) {
+                    self.refusals.note(self.outputs.hour.key(), file.entry, &why);
                 }
-                return self.refuse(&file.name, Refused::File(why));
+                return self.refuse(&file.entry.name, Refused::File(why));
             }
         };
         let files = run.files.clone();
         if files.len() > self.asked.len() {
             return Err(self.lost());
         }
-        let asked: Vec<Loaded> = self.asked.drain(..files.len()).collect();
+        let asked: Vec<Loaded<'_>> = self.asked.drain(..files.len()).collect();
         let Some(readers) = asked.first().map(|file| file.readers) else { return Ok(()) };
         match self.outputs.push(run, readers) {
             Ok(()) => {
-                self.outputs.readers = self.outputs.readers.or(readers);
-                self.inputs.extend(asked.into_iter().zip(files).map(|(file, found)| input(file, found, self.now)));
+                self.inputs.extend(asked.into_iter().zip(files).map(|(file, found)| input(file, found)));
                 Ok(())
             }
             Err(Refused::File(why)) => {
-                asked.iter().try_for_each(|file| self.refuse(&file.name, Refused::File(why.clone())))
+                asked.iter().try_for_each(|file| self.refuse(&file.entry.name, Refused::File(why.clone())))
             }
             Err(error) => self.refuse("", error),
         }
@@ -103,80 +98,76 @@ impl Work for UnmergedFiles<'_, '_> {
     }
 }
 
-fn input(file: Loaded, found: Examined, now: WallTime) -> Input {
-    let Loaded { name, bytes, digest, .. } = file;
-    Input { name, bytes, rows: found.rows, sum: found.sum, digest, at_ns: now.0 }
+fn input(file: Loaded<'_>, found: Examined) -> Input {
+    let Loaded { entry, bytes, digest, .. } = file;
+    Input { name: entry.name.clone(), bytes, rows: found.rows, sum: found.sum, digest }
 }
 
 impl<'a, 'h> UnmergedFiles<'a, 'h> {
     /// Starts reading the files of an hour; their rows go into `outputs`.
     pub fn of(
         outputs: &'a mut OutputFiles<'h>,
-        state: &'a State,
-        now: WallTime,
+        hour: &'a Hour<'a>,
+        hosts: &'a Place<'a>,
         refusals: &'a mut Refusals,
         problems: &'a mut Vec<Problem>,
     ) -> UnmergedFiles<'a, 'h> {
-        let known = state.commit.iter().flat_map(|commit| &commit.inputs).map(Input::line_bytes).sum::<u64>();
-        let names: Vec<&str> = state.loose_by_readers().into_iter().map(String::as_str).collect();
         UnmergedFiles {
+            room: outputs.commit_bytes,
             outputs,
-            names: names.into_iter(),
-            room: COMMIT_BYTES.saturating_sub(known),
-            now,
+            hosts,
+            files: hour.unmerged().into_iter(),
             asked: VecDeque::new(),
             next: None,
             inputs: Vec::new(),
             problems,
-            state,
             refusals,
             refused_before: None,
         }
     }
 
     pub fn is_any(&self) -> bool {
-        self.names.len() > 0
+        self.files.len() > 0
     }
 
     fn refuse(&mut self, name: &str, why: Refused) -> Result<(), FleetError> {
-        why.problem(self.outputs.hour.shown(name))?.add(self.problems);
+        why.problem(self.hosts.shown(name))?.add(self.problems);
         Ok(())
     }
 
     /// Reads the next file, as long as the commit has room for it.
-    fn load(&mut self) -> Option<(Loaded, Bytes)> {
+    fn load(&mut self) -> Option<(Loaded<'a>, Bytes)> {
         if let Some(next) = self.next.take() {
             return Some(next);
         }
-        while let Some(name) = self.names.next() {
-            if self.is_refused(name) {
+        while let Some(entry) = self.files.next() {
+            if self.is_refused(entry) {
                 continue;
             }
+            let name = entry.name.as_str();
             let line = Input::most_line_bytes(name);
             if line > self.room {
                 self.stop();
                 return None;
             }
-            match self.outputs.hour.read(name, MAX_INPUT_BYTES) {
-                Ok(Some(Content { bytes, readers })) => {
+            match self.hosts.read(name, MAX_INPUT_BYTES) {
+                Ok(Some(Content { bytes, readers, .. })) => {
                     self.room -= line;
                     let digest = digest_of(&bytes);
-                    return Some((Loaded { name: name.to_owned(), bytes: bytes.len() as u64, digest, readers }, bytes));
+                    return Some((Loaded { entry, bytes: bytes.len() as u64, digest, readers }, bytes));
                 }
                 // The file was removed meanwhile.
                 Ok(None) => {}
-                Err(error) => Problem::new(self.outputs.hour.shown(name), &chain(&error)).add(self.problems),
+                Err(error) => Problem::new(self.hosts.shown(name), &chain(&error)).add(self.problems),
             }
         }
         None
     }
 
     /// Whether an earlier run refused the file, and it has not changed.
-    fn is_refused(&mut self, name: &str) -> bool {
-        let refusals = &mut *self.refusals;
-        let noted = self.state.entry(name).and_then(|entry| refusals.holds(self.outputs.hour, entry));
-        let Some(why) = noted else { return false };
-        self.refused_before.get_or_insert_with(|| (0, name.to_owned(), why)).0 += 1;
+    fn is_refused(&mut self, entry: &Entry) -> bool {
+        let Some(why) = self.refusals.holds(self.outputs.hour.key(), entry) else { return false };
+        self.refused_before.get_or_insert_with(|| (0, entry.name.clone(), why)).0 += 1;
         true
     }
 
@@ -188,18 +179,18 @@ impl<'a, 'h> UnmergedFiles<'a, 'h> {
             _ => format!("; so were {} more files of this hour, each for a reason of its own", count - 1),
         };
         let why = format!("refused in an earlier run and not changed since, so it was not read again: {why}{others}");
-        Problem::new(self.outputs.hour.shown(&name), &why).add(self.problems);
+        Problem::new(self.hosts.shown(&name), &why).add(self.problems);
         count
     }
 
     /// Ends the reading: the commit is full.
     fn stop(&mut self) {
-        let rest = self.names.len() + 1;
-        self.names = Vec::new().into_iter();
-        let most = COMMIT_BYTES;
+        let rest = self.files.len() + 1;
+        self.files = Vec::new().into_iter();
+        let most = self.outputs.commit_bytes;
         let why = format!(
-            "{rest} files are not merged: the commit would be larger than {most} bytes; let hosts write fewer and larger files"
+            "{rest} files are left to the next run: the commit would be larger than {most} bytes; let hosts write fewer and larger files"
         );
-        Problem::of(Kind::Place, self.outputs.hour.shown(""), &why).add(self.problems);
+        Problem::of(Kind::Place, self.hosts.shown(""), &why).add(self.problems);
     }
 }

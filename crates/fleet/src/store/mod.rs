@@ -1,17 +1,24 @@
 //! The store's directory, and the state of its hours.
 
-mod commit_auth;
+mod counting;
+#[cfg(feature = "columnar")]
 mod digest;
 mod directory;
 mod effects;
-mod holds;
-mod hour_state;
-mod misplaced_files;
+mod hour;
+mod kinds;
+mod place;
+mod trees;
 
+pub(crate) use counting::walk;
+pub use counting::{CountingFile, CountingKind, counting_files};
+#[cfg(feature = "columnar")]
 pub(crate) use digest::digest_of;
-pub(crate) use directory::{Content, Entry, Hour, MANIFEST_NAME, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, Readers, Stamp};
-pub use directory::{Effect, Store};
+pub use directory::Store;
+pub(crate) use directory::{HIDDEN_PREFIX, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, OTHERS_WRITE};
 pub(crate) use effects::random;
-pub use holds::Holds;
-pub use hour_state::live;
-pub(crate) use hour_state::{Depth, MIN_OUTPUTS_TO_MERGE, State};
+pub(crate) use hour::{Depth, Hour};
+pub use kinds::{Holds, StoreKind};
+pub use place::Effect;
+pub(crate) use place::{Content, Entry, Place, Readers, Stamp};
+pub(crate) use trees::Tree;

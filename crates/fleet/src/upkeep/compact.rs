@@ -3,31 +3,30 @@
 use unstarve_model::WallTime;
 use unstarve_tables::Partition;
 
-use super::{manifest, retention, sweep};
+use super::due::due;
+use super::{retention, sweep};
+use crate::commit::{Commit, Output};
 use crate::error::{FleetError, chain};
-use crate::merge::{Done, NextCommit, Options, REFUSED_NAME, Refusals, merge};
+use crate::merge::{Done, Options, REFUSED_NAME, Refusals, merge};
 use crate::problem::{Kind, Problem, add_all};
-use crate::store::{Depth, Holds, MANIFEST_NAME, State, Store};
+use crate::store::{Depth, Holds, Hour, Place, Store, Tree};
 
-/// Attempts to commit before giving up on an hour that others commit to.
-const MAX_TRIES: u32 = 8;
-
-/// Merges hosts' files, drops hours that are too old, writes the manifest, and then removes files that have not counted for the
-/// grace period: only after the manifest has stopped listing them. An error of an hour or a file is reported as a problem; the
-/// rest continues.
+/// Merges hosts' files, drops hours that are too old, and removes hosts' files that were merged longer ago than the grace period.
+/// What a run that was killed had begun is finished first. An error of an hour or a file is reported as a problem; the rest
+/// continues.
 ///
 /// # Errors
-/// If the directory cannot be read, has files and no table, or the manifest cannot be written.
+/// If the directory is no store or cannot be read, or another process changes it.
 pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
     let mut done = Done::default();
     // Nothing is written into an empty directory.
     if store.holds()? == Holds::Nothing {
         return Ok(done);
     }
+    let _locked = store.lock()?;
     done.beside = store.beside()?;
-    let hours = store.hours(&mut done.problems)?;
+    let hours = store.all_hours(&mut done.problems)?;
     let oldest = retention::oldest(store, &hours, options, &mut done.problems)?;
-    let mut is_doubted = false;
     let mut refusals = Refusals::read(store, options.now, &mut done.problems);
     for partition in &hours {
         let before = std::mem::take(&mut done.problems);
@@ -35,42 +34,17 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
         let found = std::mem::replace(&mut done.problems, before);
         add_all(&mut done.problems, found);
         if let Err(error) = result {
-            is_doubted |= error.is_of_commit();
             Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut done.problems);
         }
     }
-    // The owner of the manifest is the keeper, whose commits may not be ignored. A user who does not trust the commits here
-    // must neither become the keeper nor remove what they list.
-    if is_doubted {
-        let why = "left as it is, and nothing is removed: a commit is not believed";
-        Problem::of(Kind::Store, MANIFEST_NAME, why).add(&mut done.problems);
-        return Ok(done.sorted());
-    }
-    manifest::write(store)?;
     if let Err(error) = refusals.write(store) {
         let why = format!("files that were refused are read again in the next run: {}", chain(&error));
         Problem::of(Kind::Store, REFUSED_NAME, &why).add(&mut done.problems);
     }
-    for partition in &hours {
-        let swept = store.hour(partition).and_then(|hour| sweep::sweep(&hour, options, &mut done));
-        if let Err(error) = swept {
-            Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut done.problems);
-        }
-    }
     Ok(done.sorted())
 }
 
-/// Counts the files of an hour that is not settled yet.
-fn leave(partition: &Partition, state: &State, options: &Options, done: &mut Done) {
-    let files = state.files.loose.len() as u64;
-    if files > 0 {
-        done.waiting += files;
-        let until = settled_at(partition, options);
-        done.waiting_until = done.waiting_until.into_iter().chain(until).min();
-    }
-}
-
-/// Compacts an hour. `done.problems` has only this hour's.
+/// Compacts an hour, and removes what it does not need any more. `done.problems` has only this hour's.
 fn compact_hour(
     store: &Store,
     partition: &Partition,
@@ -79,52 +53,114 @@ fn compact_hour(
     refusals: &mut Refusals,
     done: &mut Done,
 ) -> Result<(), FleetError> {
-    let hour = store.hour(partition)?;
-    for tried in 1.. {
-        // A new attempt finds the same problems again.
-        done.problems.clear();
-        let mut state = State::of(&hour, Depth::Needed, &mut done.problems)?;
-        if !state.is_whole && (!state.many_small().is_empty() || state.wants_renewal(options.now)) {
-            done.problems.clear();
-            state = State::of(&hour, Depth::Whole, &mut done.problems)?;
+    let mut hour = Hour::read(store, partition, Depth::Needed, &mut done.problems)?;
+    if finish(&hour, done)? {
+        hour = Hour::read(store, partition, Depth::Needed, &mut done.problems)?;
+    }
+    if oldest.is_some_and(|oldest| partition.is_before(oldest)) {
+        if !hour.is_dropped() {
+            drop_hour(&hour, options, done)?;
         }
-        let made = if !state.is_dropped() && oldest.is_some_and(|oldest| partition.is_before(oldest)) {
-            Some(NextCommit::dropped(&hour, &state, options))
-        } else if is_settled(partition, options) {
-            let Some(table) = unstarve_tables::named(&partition.table) else {
-                let why = "no table of this version; left alone";
-                Problem::of(Kind::Place, format!("table={}", partition.table), why).add(&mut done.problems);
-                return Ok(());
-            };
-            let merged = if state.is_dropped() { None } else { merge(&hour, table, &state, options, refusals, done)? };
-            let renewed = || state.wants_renewal(options.now).then(|| NextCommit::renewed(&hour, &state, options));
-            merged.or_else(renewed)
-        } else {
-            leave(partition, &state, options, done);
-            refusals.keep(&hour);
-            None
-        };
-        let Some(made) = made else { return Ok(()) };
-        if made.commit(&hour, &state)? {
-            made.count(done);
-            return Ok(());
+    } else if !hour.is_dropped() && !merge_hour(&hour, options, refusals, done)? {
+        refusals.keep(hour.key());
+    }
+    sweep::sweep(&Hour::read(store, partition, Depth::Needed, &mut Vec::new())?, options, done)
+}
+
+/// Finishes what a killed run had begun: moves the files of commits to their place, and takes those of a dropped hour away. Whether
+/// there was something.
+fn finish(hour: &Hour<'_>, done: &mut Done) -> Result<bool, FleetError> {
+    let Some(state) = &hour.state.place else { return Ok(false) };
+    if hour.is_dropped() {
+        take_away(hour, state)?;
+        return Ok(false);
+    }
+    let mut has_moved = false;
+    for made in hour.commits.iter().filter(|made| !made.holds) {
+        match hour.put_in_place(state, &made.commit) {
+            Ok(()) => {
+                done.finished += 1;
+                has_moved = true;
+            }
+            Err(error) => Problem::of(Kind::Place, hour.partition.path(), &chain(&error)).add(&mut done.problems),
         }
-        done.lost += 1;
-        made.remove_outputs(&hour)?;
-        if tried == MAX_TRIES {
-            return Err(FleetError::Busy { path: hour.path().to_owned(), tries: MAX_TRIES });
+    }
+    Ok(has_moved)
+}
+
+/// Merges what is due. `false` if its time has not come.
+fn merge_hour(
+    hour: &Hour<'_>,
+    options: &Options,
+    refusals: &mut Refusals,
+    done: &mut Done,
+) -> Result<bool, FleetError> {
+    let files = hour.unmerged().len() as u64;
+    if files == 0 {
+        return Ok(true);
+    }
+    let Some(table) = unstarve_tables::named(&hour.partition.table) else {
+        let why = "no table of this version; left alone";
+        Problem::of(Kind::Place, format!("table={}", hour.partition.table), why).add(&mut done.problems);
+        return Ok(true);
+    };
+    let due = due(&hour.partition, hour.newest().map(|commit| commit.head.at_ns), options);
+    if due > options.now {
+        done.waiting += files;
+        done.waiting_until = done.waiting_until.into_iter().chain([due]).min();
+        return Ok(false);
+    }
+    let state = hour.store().make(Tree::State, &hour.partition)?;
+    if let Some(commit) = merge(hour, &state, table, options, refusals, done)? {
+        hour.put_in_place(&state, &commit)?;
+        count(&commit, done);
+    }
+    Ok(true)
+}
+
+fn count(commit: &Commit, done: &mut Done) {
+    let outputs = &commit.head.outputs;
+    let bytes = |output: &Output| output.bytes + output.hourly.map_or(0, |hourly| hourly.bytes);
+    done.hours += 1;
+    done.inputs += commit.inputs.len() as u64;
+    done.input_bytes += commit.inputs.iter().map(|input| input.bytes).sum::<u64>();
+    done.rows += commit.inputs.iter().map(|input| input.rows).sum::<u64>();
+    done.outputs += outputs.len() as u64;
+    done.output_bytes += outputs.iter().map(bytes).sum::<u64>();
+}
+
+/// Drops an hour: first says so, then takes it away as a whole.
+fn drop_hour(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Result<(), FleetError> {
+    let state = hour.store().make(Tree::State, &hour.partition)?;
+    hour.commit(&state, &Commit::dropped(hour.next(), hour.key(), options.now.0))?;
+    take_away(hour, &state)?;
+    done.dropped += 1;
+    Ok(())
+}
+
+/// Moves the directories of a dropped hour out of the trees that engines list, so that all of its rows go at once. Their files
+/// are removed below `state/`.
+fn take_away(hour: &Hour<'_>, state: &Place<'_>) -> Result<(), FleetError> {
+    for (tree, name) in [(Tree::Merged, "dropped-merged"), (Tree::Hourly, "dropped-hourly")] {
+        let date = hour.store().date(tree, &hour.partition)?;
+        let last = format!("hour={}", hour.partition.hour);
+        if let Some(date) = date
+            && date.inner(&last)?.is_some()
+        {
+            // What an earlier run took away.
+            remove_inner(state, name)?;
+            date.move_to(&last, state, name)?;
+            date.sync()?;
         }
+        remove_inner(state, name)?;
     }
     Ok(())
 }
 
-fn is_settled(partition: &Partition, options: &Options) -> bool {
-    settled_at(partition, options).is_some_and(|at| at <= options.now)
-}
-
-/// When an hour can be merged.
-fn settled_at(partition: &Partition, options: &Options) -> Option<WallTime> {
-    const HOUR: u64 = 3_600_000_000_000;
-    let settle = u64::try_from(options.settle.as_nanos()).unwrap_or(u64::MAX);
-    partition.begin().map(|begin| WallTime(begin.0.saturating_add(HOUR).saturating_add(settle)))
+fn remove_inner(state: &Place<'_>, name: &str) -> Result<(), FleetError> {
+    let Some(inner) = state.inner(name)? else { return Ok(()) };
+    for entry in inner.list()?.0 {
+        inner.remove(&entry.name)?;
+    }
+    state.remove_empty(name)
 }

@@ -2,7 +2,7 @@
 //!
 //! The age of an hour is measured from now, or from the newest hour in the store if that is earlier. Both can be wrong: this
 //! machine's clock may jump, and any host can create a directory of a future hour. So in each run the reference time advances
-//! by at most a quarter of the retention time, but at least a day; `_keep.json` stores it.
+//! by at most a quarter of the retention time, but at least a day; `state/keep.json` stores it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::merge::Options;
 use crate::problem::{Kind, Problem};
 use crate::store::Store;
 
-const KEEP_NAME: &str = "_keep.json";
+const KEEP_NAME: &str = "keep.json";
 const MAX_KEEP_BYTES: u64 = 4 << 10;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -36,7 +36,7 @@ pub(crate) fn oldest(
     let Some(keep) = options.keep else { return Ok(None) };
     let newest = hours.iter().filter_map(Partition::begin).max();
     let wanted = newest.map_or(options.now, |newest| newest.min(options.now));
-    let (before, from) = match store.get(KEEP_NAME, MAX_KEEP_BYTES) {
+    let (before, from) = match store.note(KEEP_NAME, MAX_KEEP_BYTES) {
         Ok(None) => (None, Some(wanted)),
         Ok(Some(text)) => {
             let before = serde_json::from_slice::<KeepFile>(&text).ok().map(|kept| kept.counted_from_ns);
@@ -52,7 +52,7 @@ pub(crate) fn oldest(
     let counted_from_ns = before.filter(|_| is_far_behind).unwrap_or(from.unwrap_or(wanted).0);
     let text = serde_json::to_vec(&KeepFile { counted_from_ns });
     let text = text.map_err(|error| FleetError::Rows { path: store.path().join(KEEP_NAME), why: error.to_string() })?;
-    if let Err(error) = store.put(KEEP_NAME, &text) {
+    if let Err(error) = store.put_note(KEEP_NAME, &text) {
         let why = format!("no hour is dropped this time: {}", chain(&error));
         Problem::of(Kind::Store, KEEP_NAME, &why).add(problems);
         return Ok(None);

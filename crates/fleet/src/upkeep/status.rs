@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::commit::{Name, Output};
-use crate::error::{FleetError, chain};
-use crate::problem::{Kind, Problem};
-use crate::store::{Depth, Hour, State, Store};
+use crate::commit::Name;
+use crate::error::FleetError;
+use crate::problem::Problem;
+use crate::store::{Depth, Hour, Store};
 
 /// The status of a store.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
@@ -40,64 +40,64 @@ pub struct TableStatus {
     pub loose: u64,
     /// Their bytes.
     pub loose_bytes: u64,
-    /// Files that were merged or replaced, and are kept for readers that still use them.
+    /// Hosts' files that were merged, and are kept for readers that still use them.
     pub superseded: u64,
     /// Their bytes.
     pub superseded_bytes: u64,
-    /// Files that no commit has ever listed.
+    /// Files that a run was writing when it was killed; the next run removes them.
     pub garbage: u64,
     /// Their bytes.
     pub garbage_bytes: u64,
-    /// Dropped hours whose commit is still there.
+    /// Commits whose files have not all got their place; the next run moves them.
+    pub unfinished: u64,
+    /// Dropped hours.
     pub dropped: u64,
 }
 
 /// Determines the status of a store.
 ///
 /// # Errors
-/// If the directory cannot be read, or has files and no table.
+/// If the directory is no store, or cannot be read.
 pub fn status(store: &Store) -> Result<Status, FleetError> {
     let mut status = Status::default();
     store.holds()?;
     status.beside = store.beside()?;
-    for partition in store.hours(&mut status.problems)? {
-        let state = store.hour(&partition).and_then(|hour| State::of(&hour, Depth::Needed, &mut status.problems));
-        match state {
-            Ok(state) => status.tables.entry(partition.table.clone()).or_default().add(&state),
-            Err(error) => Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut status.problems),
+    for partition in store.all_hours(&mut status.problems)? {
+        if let Some(hour) = store.try_hour(&partition, Depth::Needed, &mut status.problems) {
+            status.tables.entry(partition.table.clone()).or_default().add(&hour);
         }
     }
     Ok(status)
 }
 
 impl TableStatus {
-    fn add(&mut self, state: &State) {
-        let outputs = &state.files.outputs;
-        if state.is_dropped() {
-            self.dropped += 1;
-        } else {
-            self.hours += 1;
+    fn add(&mut self, hour: &Hour<'_>) {
+        match hour.is_dropped() {
+            true => self.dropped += 1,
+            false => self.hours += 1,
         }
-        self.files += outputs.len() as u64;
-        self.rows += outputs.iter().map(|output| output.rows).sum::<u64>();
-        self.bytes += outputs.iter().map(|output| output.bytes).sum::<u64>();
-        let hourly = || outputs.iter().filter_map(|output| output.hourly.as_ref());
-        self.hourly_rows += hourly().map(|hourly| hourly.rows).sum::<u64>();
-        self.hourly_bytes += hourly().map(|hourly| hourly.bytes).sum::<u64>();
-        let garbage: Vec<&str> = state.garbage().into_iter().map(|entry| entry.name.as_str()).collect();
-        for entry in state.entries.iter().filter(|entry| entry.is_regular) {
-            let is_output = outputs.iter().flat_map(Output::names).any(|name| name == entry.name);
-            let (files, bytes) = if state.files.loose.binary_search(&entry.name).is_ok() {
-                (&mut self.loose, &mut self.loose_bytes)
-            } else if garbage.contains(&entry.name.as_str()) || Hour::is_hidden(&entry.name) {
-                (&mut self.garbage, &mut self.garbage_bytes)
-            } else if matches!(entry.kind, Name::Part | Name::Merged(_) | Name::Hourly(_)) && !is_output {
-                (&mut self.superseded, &mut self.superseded_bytes)
-            } else {
-                continue;
+        for output in hour.outputs() {
+            self.files += 1;
+            self.rows += output.rows;
+            self.bytes += output.bytes;
+            if let Some(hourly) = output.hourly.filter(|_| hour.has_hourly(output)) {
+                self.hourly_rows += hourly.rows;
+                self.hourly_bytes += hourly.bytes;
+            }
+        }
+        let loose: Vec<&str> = hour.loose().map(|entry| entry.name.as_str()).collect();
+        for entry in hour.hosts.files(Name::Part) {
+            let (files, bytes) = match loose.binary_search(&entry.name.as_str()) {
+                Ok(_) => (&mut self.loose, &mut self.loose_bytes),
+                Err(_) => (&mut self.superseded, &mut self.superseded_bytes),
             };
             *files += 1;
             *bytes += entry.bytes;
         }
+        for entry in hour.garbage() {
+            self.garbage += 1;
+            self.garbage_bytes += entry.bytes;
+        }
+        self.unfinished += hour.commits.iter().filter(|made| !made.holds).count() as u64;
     }
 }

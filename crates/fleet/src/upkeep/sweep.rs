@@ -1,4 +1,4 @@
-//! Removes files that have not counted for the grace period: only those that the newest commit names, after reading the hour again.
+//! Removes hosts' files that were merged longer ago than the grace period, and what killed runs left.
 
 use std::time::Duration;
 
@@ -8,96 +8,56 @@ use crate::commit::{Input, Name};
 use crate::error::{FleetError, chain};
 use crate::merge::{Done, Options};
 use crate::problem::Problem;
-use crate::store::{Depth, Entry, Hour, MAX_INPUT_BYTES, State, digest_of};
+use crate::store::{Hour, MAX_INPUT_BYTES, Place, digest_of};
 
-/// Removes files from an hour, after checking those that need it.
-pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Result<(), FleetError> {
-    // Problems were reported when the hour was compacted.
-    let state = State::of(hour, Depth::Needed, &mut Vec::new())?;
-    let mut names: Vec<&str> = state.garbage().into_iter().map(|entry| entry.name.as_str()).collect();
-    names.extend(unfinished(&state, options));
-    names.extend(superseded(&state, options));
-    for input in merged(&state, options) {
-        match still_the_same(hour, input) {
-            Ok(true) => names.push(&input.name),
-            Ok(false) => Problem::new(
-                hour.shown(&input.name),
-                "it was merged, and is another file now: its rows do not count; a part of a host never changes, so give it another name",
-            )
-            .add(&mut done.problems),
-            Err(error) => Problem::new(hour.shown(&input.name), &chain(&error)).add(&mut done.problems),
+/// Removes files of an hour, after checking those that need it.
+pub(super) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Result<(), FleetError> {
+    if let Some(state) = &hour.state.place {
+        let older = hour.commits.iter().filter(|made| hour.is_dropped() && !made.commit.head.dropped);
+        let older = older.map(|made| Name::commit(made.commit.head.number));
+        let names: Vec<String> = hour.garbage().map(|entry| entry.name.clone()).chain(older).collect();
+        remove(state, names.iter(), done);
+    }
+    let Some(hosts) = &hour.hosts.place else { return Ok(()) };
+    let mut names: Vec<&String> = Vec::new();
+    if let Some(dropped) = hour.commits.iter().find(|made| made.commit.head.dropped) {
+        if is_over(dropped.commit.head.at_ns, options.now, options.grace) {
+            names.extend(hour.hosts.files(Name::Part).map(|entry| &entry.name));
+        }
+    } else {
+        let over = hour.merged_inputs().filter(|(since, _)| is_over(*since, options.now, options.grace));
+        for (_, input) in over {
+            match still_the_same(hosts, input) {
+                Ok(true) => names.push(&input.name),
+                Ok(false) => Problem::new(
+                    hosts.shown(&input.name),
+                    "it was merged, and is another file now: its rows do not count; a part of a host never changes, so give it another name",
+                )
+                .add(&mut done.problems),
+                Err(error) => Problem::new(hosts.shown(&input.name), &chain(&error)).add(&mut done.problems),
+            }
         }
     }
-    if names.is_empty() {
-        return Ok(());
-    }
-    // The commit that replaces them must be on disk first.
-    hour.sync()?;
-    for name in names {
-        match hour.remove(name) {
-            Ok(()) => done.removed += 1,
-            // Continue with the others.
-            Err(error) => Problem::new(hour.shown(name), &chain(&error)).add(&mut done.problems),
-        }
-    }
+    remove(hosts, names.into_iter(), done);
     Ok(())
+}
+
+/// Removes files; one that cannot be removed is a problem, and the others go.
+fn remove<'n>(place: &Place<'_>, names: impl Iterator<Item = &'n String>, done: &mut Done) {
+    for name in names {
+        match place.remove(name) {
+            Ok(()) => done.removed += 1,
+            Err(error) => Problem::new(place.shown(name), &chain(&error)).add(&mut done.problems),
+        }
+    }
 }
 
 fn is_over(since: u64, now: WallTime, grace: Duration) -> bool {
     u128::from(now.0.saturating_sub(since)) >= grace.as_nanos()
 }
 
-fn is_there<'a>(state: &'a State, name: &str) -> Option<&'a Entry> {
-    let at = state.entries.binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()?;
-    Some(&state.entries[at]).filter(|entry| entry.is_regular)
-}
-
-/// Files that killed compactors were writing.
-fn unfinished<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &'a str> {
-    let (now, grace) = (options.now, options.grace.max(MIN_UNFINISHED_AGE));
-    let is_old = move |entry: &&Entry| {
-        let written = entry.written.saturating_mul(1_000_000_000);
-        entry.is_regular && Hour::is_hidden(&entry.name) && is_over(written, now, grace)
-    };
-    state.entries.iter().filter(is_old).map(|entry| entry.name.as_str())
-}
-
-/// A file that is still being written is younger.
-const MIN_UNFINISHED_AGE: Duration = Duration::from_secs(3600);
-
-/// Older commits and their outputs; for a dropped hour also everything that hosts wrote.
-fn superseded<'a>(state: &'a State, options: &Options) -> Vec<&'a str> {
-    let Some(commit) = &state.commit else { return Vec::new() };
-    let (head, over) = (&commit.head, |since: u64| is_over(since, options.now, options.grace));
-    let retired = head.retired.iter().chain(&head.retired_hourly).filter(|old| over(old.at_ns));
-    let retired = retired.map(|old| old.name.as_str());
-    let mut names: Vec<&str> = retired.filter(|name| is_there(state, name).is_some()).collect();
-    if over(head.at_ns) {
-        let is_old = |entry: &&Entry| match entry.kind {
-            Name::Commit(number) => number < head.number,
-            Name::Part => head.dropped,
-            Name::Merged(_) | Name::Hourly(_) | Name::Other => false,
-        };
-        names.extend(
-            state.entries.iter().filter(|entry| entry.is_regular).filter(is_old).map(|entry| entry.name.as_str()),
-        );
-    }
-    names
-}
-
-/// Hosts' files that were merged long enough ago and still exist.
-fn merged<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &'a Input> {
-    // Hosts' files stay while any output of the commit is missing or has another size.
-    let listed = state.commit.iter().flat_map(|commit| &commit.head.outputs);
-    let is_whole =
-        listed.into_iter().all(|output| is_there(state, &output.name).is_some_and(|entry| entry.bytes == output.bytes));
-    let inputs = state.commit.iter().filter(move |_| is_whole).flat_map(|commit| &commit.inputs);
-    let (now, grace) = (options.now, options.grace);
-    inputs.filter(move |input| is_over(input.at_ns, now, grace)).filter(|input| is_there(state, &input.name).is_some())
-}
-
-fn still_the_same(hour: &Hour<'_>, input: &Input) -> Result<bool, FleetError> {
-    let content = hour.read(&input.name, MAX_INPUT_BYTES)?;
+fn still_the_same(hosts: &Place<'_>, input: &Input) -> Result<bool, FleetError> {
+    let content = hosts.read(&input.name, MAX_INPUT_BYTES)?;
     Ok(content
         .is_none_or(|content| content.bytes.len() as u64 == input.bytes && digest_of(&content.bytes) == input.digest))
 }

@@ -9,7 +9,7 @@ use crate::commit::{Input, Sum};
 use crate::decode::DecodeLimits;
 use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
-use crate::store::{Depth, Hour, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, State, Store, digest_of};
+use crate::store::{Depth, Hour, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, Place, Store, digest_of};
 
 /// What was compared.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
@@ -32,16 +32,17 @@ pub struct Verified {
     pub problems: Vec<Problem>,
 }
 
-/// Reads every file that counts, and every merged one that still exists. The outputs of a commit must have the rows of its
-/// inputs, by number and by sum; every file must exist and match its commit.
+/// Reads every file that counts. The merged files of a commit must have the rows of its inputs, by number and by sum; every file
+/// must exist and match its commit, and no other may be among merged ones.
 ///
 /// # Errors
-/// If the directory cannot be read, or has files and no table.
+/// If the directory is no store or cannot be read, or another process changes it.
 pub fn verify(store: &Store) -> Result<Verified, FleetError> {
     let mut verified = Verified::default();
     store.holds()?;
+    let _locked = store.lock_shared()?;
     verified.beside = store.beside()?;
-    for partition in store.hours(&mut verified.problems)? {
+    for partition in store.all_hours(&mut verified.problems)? {
         if let Err(error) = hour(store, &partition, &mut verified) {
             Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut verified.problems);
         }
@@ -49,10 +50,18 @@ pub fn verify(store: &Store) -> Result<Verified, FleetError> {
     Ok(verified)
 }
 
-impl Verified {
-    fn say(&mut self, hour: &Hour<'_>, name: &str, problem: Option<String>) {
+/// A directory whose files are compared with what a commit says of them.
+struct Compared<'a> {
+    store: &'a Store,
+    table: &'static Schema,
+    place: Option<&'a Place<'a>>,
+}
+
+impl Compared<'_> {
+    fn say(&self, name: &str, problem: Option<String>, verified: &mut Verified) {
         if let Some(why) = problem {
-            Problem::new(hour.shown(name), &why).add(&mut self.problems);
+            let path = self.place.map_or_else(|| PathBuf::from(name), |place| place.shown(name));
+            Problem::new(path, &why).add(&mut verified.problems);
         }
     }
 }
@@ -63,69 +72,30 @@ fn hour(store: &Store, partition: &Partition, verified: &mut Verified) -> Result
         Problem::of(Kind::Place, format!("table={}", partition.table), why).add(&mut verified.problems);
         return Ok(());
     };
-    let hour = store.hour(partition)?;
     // Reading a commit compares its sums.
-    let state = State::of(&hour, Depth::Whole, &mut verified.problems)?;
-    verified.hours += u64::from(state.commit.is_some());
-    if state.lacks_commit() {
-        let why = "merged rows, and no commit that lists them: they do not count; copy its _commit-*.json files, too";
-        Problem::of(Kind::Place, partition.path(), why).add(&mut verified.problems);
-    }
-    for output in &state.files.outputs {
-        verified.outputs += 1;
-        verified.rows += output.rows;
-        let problem = check(&hour, table, &output.name, (output.bytes, output.rows, output.sum));
-        verified.say(&hour, &output.name, problem);
-        if let Some(hourly) = &output.hourly {
-            let problem = check(&hour, table, &hourly.name, (hourly.bytes, hourly.rows, hourly.sum));
-            verified.say(&hour, &hourly.name, problem);
+    let hour = Hour::read(store, partition, Depth::Whole, &mut verified.problems)?;
+    verified.hours += u64::from(!hour.commits.is_empty());
+    let [merged, hourly, hosts] =
+        [&hour.merged, &hour.hourly, &hour.hosts].map(|tied| Compared { store, table, place: tied.place.as_ref() });
+    for made in hour.commits.iter().filter(|made| !made.commit.head.dropped && !hour.is_dropped()) {
+        for output in &made.commit.head.outputs {
+            verified.outputs += 1;
+            verified.rows += output.rows;
+            merged.say(&output.name, merged.check(&output.name, (output.bytes, output.rows, output.sum)), verified);
+            if let Some(said) = output.hourly {
+                hourly.say(&output.name, hourly.check(&output.name, (said.bytes, said.rows, said.sum)), verified);
+            }
+        }
+        for input in &made.commit.inputs {
+            let problem = hosts.check_input(input, verified);
+            hosts.say(&input.name, problem, verified);
         }
     }
-    if let Some(commit) = state.commit.as_ref().filter(|commit| !commit.head.dropped) {
-        for input in &commit.inputs {
-            let problem = check_input(&hour, table, input, verified)?;
-            verified.say(&hour, &input.name, problem);
-        }
-    }
-    for name in &state.files.loose {
+    for entry in hour.unmerged() {
         verified.loose += 1;
-        let problem = rows_of(&hour, table, name, INPUT).err();
-        verified.say(&hour, name, problem);
+        hosts.say(&entry.name, hosts.rows_of(&entry.name, INPUT).err(), verified);
     }
     Ok(())
-}
-
-/// What is wrong with a file that lacks the bytes, rows and sum in its commit; `None` if it matches.
-fn check(hour: &Hour<'_>, table: &'static Schema, name: &str, said: (u64, u64, Sum)) -> Option<String> {
-    match rows_of(hour, table, name, OUTPUT) {
-        Err(why) => Some(why),
-        Ok(None) => Some("the commit lists it, and it is not there".to_owned()),
-        Ok(Some(found)) if (found.bytes, found.rows, found.sum) != said => Some(format!(
-            "it has {} rows in {} bytes with the sum {}; the commit says {} in {} with {}",
-            found.rows, found.bytes, found.sum, said.1, said.0, said.2
-        )),
-        Ok(Some(_)) => None,
-    }
-}
-
-fn check_input(
-    hour: &Hour<'_>,
-    table: &'static Schema,
-    input: &Input,
-    verified: &mut Verified,
-) -> Result<Option<String>, FleetError> {
-    Ok(match rows_of(hour, table, &input.name, MERGED) {
-        Err(why) => Some(why),
-        Ok(None) => {
-            verified.inputs_gone += 1;
-            None
-        }
-        Ok(Some(found)) => {
-            verified.inputs += 1;
-            let is_same = (found.rows, found.sum) == (input.rows, input.sum) && found.digest == input.digest;
-            (!is_same).then(|| "it was merged, and is another file now: its rows do not count".to_owned())
-        }
-    })
 }
 
 /// Limits of a host's file: bytes, and rows.
@@ -140,15 +110,41 @@ struct FileContent {
     digest: String,
 }
 
-/// The content of a file; `None` if it does not exist.
-fn rows_of(
-    hour: &Hour<'_>,
-    table: &'static Schema,
-    name: &str,
-    (limit, most): (u64, DecodeLimits),
-) -> Result<Option<FileContent>, String> {
-    let Some(content) = hour.read(name, limit).map_err(|error| chain(&error))? else { return Ok(None) };
-    let (bytes, digest) = (content.bytes.len() as u64, digest_of(&content.bytes));
-    let found = hour.examine(table, &content.bytes, most)?;
-    Ok(Some(FileContent { bytes, rows: found.rows, sum: found.sum, digest }))
+impl Compared<'_> {
+    /// What is wrong with a file that lacks the bytes, rows and sum in its commit; `None` if it matches.
+    fn check(&self, name: &str, said: (u64, u64, Sum)) -> Option<String> {
+        match self.rows_of(name, OUTPUT) {
+            Err(why) => Some(why),
+            Ok(None) => Some("the commit lists it, and it is not there".to_owned()),
+            Ok(Some(found)) if (found.bytes, found.rows, found.sum) != said => Some(format!(
+                "it has {} rows in {} bytes with the sum {}; the commit says {} in {} with {}",
+                found.rows, found.bytes, found.sum, said.1, said.0, said.2
+            )),
+            Ok(Some(_)) => None,
+        }
+    }
+
+    fn check_input(&self, input: &Input, verified: &mut Verified) -> Option<String> {
+        match self.rows_of(&input.name, MERGED) {
+            Err(why) => Some(why),
+            Ok(None) => {
+                verified.inputs_gone += 1;
+                None
+            }
+            Ok(Some(found)) => {
+                verified.inputs += 1;
+                let is_same = (found.rows, found.sum) == (input.rows, input.sum) && found.digest == input.digest;
+                (!is_same).then(|| "it was merged, and is another file now: its rows do not count".to_owned())
+            }
+        }
+    }
+
+    /// The content of a file; `None` if it does not exist.
+    fn rows_of(&self, name: &str, (limit, most): (u64, DecodeLimits)) -> Result<Option<FileContent>, String> {
+        let content = self.place.map(|place| place.read(name, limit)).transpose().map_err(|error| chain(&error))?;
+        let Some(content) = content.flatten() else { return Ok(None) };
+        let (bytes, digest) = (content.bytes.len() as u64, digest_of(&content.bytes));
+        let found = self.store.examiner().examine(self.table, &content.bytes, most)?;
+        Ok(Some(FileContent { bytes, rows: found.rows, sum: found.sum, digest }))
+    }
 }

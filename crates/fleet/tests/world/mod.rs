@@ -11,7 +11,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use parquet::arrow::ArrowWriter;
-use unstarve_fleet::{DecodeLimits, Options, Output, Status, Store, compact, decode, live, status, verify};
+use unstarve_fleet::{
+    CountingKind, DecodeLimits, FleetError, Options, Status, Store, compact, counting_files, decode, status, verify,
+};
 use unstarve_model::WallTime;
 use unstarve_tables::{BLAME_ROLLUP, Cell as Value, Partition, Shelf, parquet_file};
 
@@ -71,7 +73,7 @@ pub struct World {
 impl World {
     pub fn new() -> World {
         let place = tempfile::tempdir().expect("a place for files");
-        let shelf = Shelf::open(&place.path().join("tables")).expect("a directory of our own");
+        let shelf = Shelf::open(&place.path().join("store/hosts")).expect("a directory of our own");
         World {
             place,
             shelf,
@@ -85,7 +87,7 @@ impl World {
     }
 
     fn path(&self) -> PathBuf {
-        self.place.path().join("tables/v1")
+        self.place.path().join("store")
     }
 
     pub fn happen(self: &Rc<World>, event: &Event) {
@@ -133,11 +135,11 @@ impl World {
             let effect = effects.replace(effects.get() + 1);
             world.check();
             if other == Some(effect) {
-                // Late, and another compactor is faster; or it has nothing to merge, and only tidies up.
+                // Late, and another compactor that is not let in.
                 world.write(0, Form::Today, 2);
                 let store = Store::open(&world.path()).expect("it is there");
-                let settle = Duration::from_secs(if effect % 2 == 0 { 0 } else { 1_000_000 });
-                compact(&store, &Options { settle, ..world.options() }).expect("it can be compacted");
+                let refused = compact(&store, &world.options());
+                assert!(matches!(refused, Err(FleetError::Busy { .. })), "{refused:?}");
                 world.check();
             }
             // As after SIGKILL: nothing more happens.
@@ -149,9 +151,11 @@ impl World {
     }
 
     fn drop_hours(self: &Rc<World>, keep: u64, stop: Option<u32>) {
-        let effects = Cell::new(0);
+        let (world, effects) = (Rc::clone(self), Cell::new(0));
         let before = move |_: unstarve_fleet::Effect<'_>| {
             let effect = effects.replace(effects.get() + 1);
+            // An engine that lists the directory meanwhile sees no row twice.
+            world.listed();
             if stop.is_some_and(|stop| stop <= effect) { Err(io::Error::other("stopped")) } else { Ok(()) }
         };
         let newest = self.written.borrow().iter().map(|(hour, ..)| START + hour * HOUR).max();
@@ -177,66 +181,60 @@ impl World {
 
     /// By the text of its commits; one that was written and has no name yet does not count.
     fn is_dropped(&self, hour: u64) -> bool {
-        let Ok(entries) = std::fs::read_dir(self.path().join(partition(hour).path())) else { return false };
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let is_commit =
-            |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"_commit-"));
-        let texts = paths.filter(is_commit).filter_map(|path| std::fs::read_to_string(path).ok());
-        texts.filter(|text| text.contains("\"dropped\":true")).count() > 0
+        let commits = files(&self.path().join("state/v1").join(partition(hour).path()));
+        let commits = commits.into_iter().filter(|path| path.to_string_lossy().ends_with(".json"));
+        commits.filter_map(|path| std::fs::read_to_string(path).ok()).any(|text| text.contains("\"dropped\":true"))
     }
 
     /// The rows that a reader gets.
     fn found(&self) -> Rows {
-        let store = Store::open(&self.path()).expect("it is there");
         let mut found = Rows::new();
-        for (partition, files) in live(&store).expect("it can be read") {
-            for output in &files.outputs {
-                self.check_hourly(&partition, output);
+        for file in counting_files(&self.path()).expect("it can be read") {
+            assert!(file.path.exists(), "{} counts and is not there", file.path.display());
+            let ids = self.ids(&file.path).unwrap_or_default();
+            if let CountingKind::Merged { hourly: Some(hourly) } = &file.kind {
+                self.check_hourly(&file.path, hourly);
             }
-            let names = files.outputs.into_iter().map(|output| output.name).chain(files.loose);
-            let hour = (partition.begin().expect("an hour").0 - START) / HOUR;
-            let mut ids = Vec::new();
-            for name in names {
-                let path = self.path().join(partition.path()).join(&name);
-                assert!(path.exists(), "{} counts and is not there", path.display());
-                ids.extend(self.ids(&path, &name).unwrap_or_default());
-            }
-            let count = ids.len();
-            let ids: BTreeSet<u64> = ids.into_iter().collect();
-            assert_eq!(ids.len(), count, "a row is there twice");
-            found.insert(hour, ids);
+            add(&mut found, number_of(&file.partition), ids);
         }
         found
     }
 
-    /// The rows by the hour beside a merged file, if there are such, are fewer and add up to the same.
-    fn check_hourly(&self, partition: &Partition, output: &Output) {
-        let Some(hourly) = &output.hourly else { return };
-        let place = self.path().join(partition.path());
-        let sum = |name: &str| {
-            let ids = self.ids(&place.join(name), name).expect("a good file");
-            (ids.len() as u64, ids.into_iter().sum::<u64>())
+    /// The rows that an engine gets that lists the tree of merged rows and knows nothing of commits: none twice, and none that is not in the store.
+    fn listed(&self) -> Rows {
+        let mut listed = Rows::new();
+        let tree = self.path().join("merged/v1");
+        for path in files(&tree) {
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            assert!(name.ends_with(".parquet") && !name.starts_with(['.', '_']), "{name}: nothing else is in the tree");
+            let hour = (0..3).find(|hour| path.starts_with(tree.join(partition(*hour).path()))).expect("an hour");
+            add(&mut listed, hour, self.ids(&path).expect("merged rows"));
+        }
+        listed
+    }
+
+    /// The rows by the hour beside a merged file are fewer and add up to the same.
+    fn check_hourly(&self, merged: &Path, hourly: &Path) {
+        let sum = |path: &Path| {
+            let ids = self.ids(path).expect("a good file");
+            (ids.len(), ids.into_iter().sum::<u64>())
         };
-        let (all, folded) = (sum(&output.name), sum(&hourly.name));
-        assert_eq!((all.1, folded.0), (folded.1, hourly.rows), "{hourly:?}");
+        let (all, folded) = (sum(merged), sum(hourly));
+        assert_eq!(all.1, folded.1, "{hourly:?}");
         assert!(folded.0 * 2 <= all.0, "{hourly:?}");
     }
 
-    fn ids(&self, path: &Path, name: &str) -> Option<Vec<u64>> {
+    fn ids(&self, path: &Path) -> Option<Vec<u64>> {
         let mut read = self.read.borrow_mut();
-        read.entry(name.to_owned())
+        // By its tree, too: rows by the hour have the name of the merged ones.
+        let key = path.strip_prefix(self.path()).expect("in the store").display().to_string();
+        read.entry(key)
             .or_insert_with(|| {
                 let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 let decoded = decode(bytes, &BLAME_ROLLUP, DecodeLimits::INPUT).ok()?;
                 let ids = |batch: &RecordBatch| {
-                    batch
-                        .column_by_name("ns")
-                        .expect("a column")
-                        .as_primitive::<Int64Type>()
-                        .values()
-                        .iter()
-                        .map(|id| id.unsigned_abs())
-                        .collect::<Vec<_>>()
+                    let ns = batch.column_by_name("ns").expect("a column").as_primitive::<Int64Type>();
+                    ns.values().iter().map(|id| id.unsigned_abs()).collect::<Vec<_>>()
                 };
                 Some(decoded.batches.iter().flat_map(ids).collect())
             })
@@ -250,6 +248,9 @@ impl World {
         let mut expected = self.expected.borrow().clone();
         expected.retain(|_, ids| !ids.is_empty());
         assert_eq!(found, expected);
+        for (hour, ids) in self.listed() {
+            assert!(expected.get(&hour).is_some_and(|expected| ids.is_subset(expected)), "{hour}: {ids:?}");
+        }
     }
 
     /// Some runs later nothing is left to be done, and all is as it was.
@@ -260,6 +261,9 @@ impl World {
         }
         self.happen(&Event::Compact { other: None, stop: None });
         self.check();
+        let mut expected = self.expected.borrow().clone();
+        expected.retain(|_, ids| !ids.is_empty());
+        assert_eq!(self.listed(), expected, "an engine that lists the directory sees all rows");
         let wrong: BTreeSet<String> = {
             let (written, dropped) = (self.written.borrow(), self.dropped.borrow());
             let wrong = written.iter().filter(|(hour, .., form)| *form == Form::Wrong && !dropped.contains(hour));
@@ -285,6 +289,24 @@ impl World {
     pub fn status(&self) -> Status {
         status(&Store::open(&self.path()).expect("it is there")).expect("it can be read")
     }
+}
+
+fn add(rows: &mut Rows, hour: u64, ids: Vec<u64>) {
+    for id in ids {
+        assert!(rows.entry(hour).or_default().insert(id), "row {id} is there twice");
+    }
+}
+
+fn number_of(partition: &Partition) -> u64 {
+    (partition.begin().expect("an hour").0 - START) / HOUR
+}
+
+/// All files below a directory.
+pub fn files(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let below = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
+    paths.flat_map(below).collect()
 }
 
 fn partition(hour: u64) -> Partition {

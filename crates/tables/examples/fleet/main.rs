@@ -2,7 +2,7 @@
 //!
 //!     cargo run -p unstarve-tables --features columnar --example fleet -- REAL OUT HOSTS HOURS [from=H] [rows=N] [apart]
 //!
-//! REAL and OUT are directories as `unstarve watch --tables` writes them. All hosts are in one file for each hour, as if they had been merged;
+//! REAL and OUT are directories as `unstarve watch --tables` writes them, REAL also of the layout before `v1`; OUT is `hosts` of a store that `unstarve fleet compact` is to merge. All hosts are in one file for each hour, as if they had been merged;
 //! with `apart`, each host has files of its own, as before that, and a load of its own: without it, the same numbers again and again take next to no room.
 //! With `rows=N` each interval of a host has so many rows of `blame_rollup`, as on a host with more groups than the real one: some of what it has is there once more, of other
 //! groups. With `from=H` the hours before it are left out: one that was stopped goes on so. What is planted comes on top. Every host gets real intervals in an order of its own. The same call makes the same rows. What is planted, by the number of the host:
@@ -24,8 +24,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, RecordBatch};
+use arrow_array::types::{Int64Type, TimestampMicrosecondType, TimestampNanosecondType, UInt64Type};
+use arrow_array::{Array, PrimitiveArray, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use unstarve_model::WallTime;
 use unstarve_tables::{
@@ -301,16 +301,16 @@ fn read(directory: &Path) -> Result<Vec<Interval>> {
     let mut intervals = std::collections::BTreeMap::<i64, Interval>::new();
     for batch in batches(directory, &WAIT_ROLLUP)? {
         let (moments, n, sums) = (moments(&batch)?, numbers(&batch, "n")?, numbers(&batch, "sum_ns")?);
-        let (longest, steps) =
-            (column(&batch, "max_ns")?.as_primitive::<Int64Type>(), column(&batch, "buckets")?.as_list::<i32>());
+        let (longest, steps) = (column(&batch, "max_ns")?, column(&batch, "buckets")?.as_list::<i32>());
+        let most = integers(longest)?;
         for row in 0..batch.num_rows() {
             let wait = Wait {
                 role: text(&batch, "victim_role", row)?,
                 kind: text(&batch, "victim_kind", row)?,
                 n: n[row],
                 sum: sums[row],
-                max: longest.is_valid(row).then(|| unsigned(longest.value(row))),
-                buckets: steps.value(row).as_primitive::<Int64Type>().values().iter().copied().map(unsigned).collect(),
+                max: longest.is_valid(row).then(|| most[row]),
+                buckets: integers(&steps.value(row))?,
             };
             intervals.entry(moments[row]).or_default().waits.push(wait);
         }
@@ -354,17 +354,24 @@ fn column<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a dyn Array> {
     Ok(batch.column_by_name(name).ok_or_else(|| format!("no column {name}"))?.as_ref())
 }
 
+/// In any unit: only their order matters.
 fn moments(batch: &RecordBatch) -> Result<Vec<i64>> {
-    Ok(column(batch, "ts")?.as_primitive::<TimestampMicrosecondType>().values().to_vec())
+    let column = column(batch, "ts")?;
+    let early = column.as_primitive_opt::<TimestampNanosecondType>().map(|column| column.values().to_vec());
+    let today = || column.as_primitive_opt::<TimestampMicrosecondType>().map(|column| column.values().to_vec());
+    Ok(early.or_else(today).ok_or("`ts` has no moments")?)
 }
 
 fn numbers(batch: &RecordBatch, name: &str) -> Result<Vec<u64>> {
-    Ok(column(batch, name)?.as_primitive::<Int64Type>().values().iter().copied().map(unsigned).collect())
+    integers(column(batch, name)?)
 }
 
-/// What was counted is never negative.
-fn unsigned(number: i64) -> u64 {
-    number.max(0).unsigned_abs()
+/// What was counted, which is never negative.
+fn integers(column: &dyn Array) -> Result<Vec<u64>> {
+    let early = column.as_primitive_opt::<UInt64Type>().map(|column| column.values().to_vec());
+    let today = |column: &PrimitiveArray<Int64Type>| column.values().iter().map(|n| n.max(&0).unsigned_abs()).collect();
+    let today = || column.as_primitive_opt::<Int64Type>().map(today);
+    Ok(early.or_else(today).ok_or("a column has no integers")?)
 }
 
 fn text(batch: &RecordBatch, name: &str, row: usize) -> Result<String> {

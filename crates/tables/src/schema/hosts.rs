@@ -86,13 +86,3 @@ pub(crate) const KERNEL_CELL_COLUMNS: &[Column] = &[
     column("qemu", Text, "", "QEMU's version"),
     column("command", Text, "", "the command that makes it again"),
 ];
-
-pub(crate) const MANIFEST_COLUMNS: &[Column] = &[
-    column("file", Text, "", "its path below the store"),
-    column("table_name", Text, "", "of which table its rows are"),
-    optional("min_ts", Moment, "", "the first `ts` in it"),
-    optional("max_ts", Moment, "", "the last"),
-    column("hosts", I64, "", "how many hosts are in it"),
-    column("rows", I64, "", "its rows"),
-    column("bytes", I64, "B", "its size"),
-];

@@ -138,17 +138,8 @@ pub const KERNEL_CELLS: Schema = Schema {
     hourly: None,
 };
 
-/// A row for each file of merged rows.
-pub const MANIFEST: Schema = Schema {
-    name: "manifest",
-    meaning: "the files of merged rows of a store",
-    writer: "`unstarve fleet compact`, as `manifest.parquet` in the store itself",
-    columns: hosts::MANIFEST_COLUMNS,
-    hourly: None,
-};
-
 /// All tables.
-pub const ALL: [&Schema; 12] = [
+pub const ALL: [&Schema; 11] = [
     &HOSTS,
     &WAIT_ROLLUP,
     &BLAME_ROLLUP,
@@ -160,7 +151,6 @@ pub const ALL: [&Schema; 12] = [
     &WAITS,
     &PIECES,
     &BLAME,
-    &MANIFEST,
 ];
 
 /// The table of this name.

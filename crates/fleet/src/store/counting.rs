@@ -1,0 +1,123 @@
+//! Which files a reader takes: of a store, of a host's own directory, and of a directory of the layout before `v1`.
+
+use std::path::{Path, PathBuf};
+
+use unstarve_tables::Partition;
+
+use super::directory::Store;
+use super::hour::{Depth, Hour};
+use super::kinds::StoreKind;
+use super::place::Place;
+use crate::commit::Name;
+use crate::error::FleetError;
+use crate::problem::Problem;
+
+/// A file that counts. All together have each row once.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct CountingFile {
+    /// The table.
+    pub table: String,
+    /// Its hour.
+    pub partition: Partition,
+    /// The file.
+    pub path: PathBuf,
+    /// Who wrote it.
+    pub kind: CountingKind,
+}
+
+/// Who wrote a file.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CountingKind {
+    /// A compactor: rows of many hosts.
+    Merged {
+        /// The same rows by the hour, which are fewer, for questions that do not need finer times.
+        hourly: Option<PathBuf>,
+    },
+    /// A host, and nobody has merged it yet.
+    OfHost,
+}
+
+/// The files that count in a directory: a store's, a host's (`v1/…`, and what an earlier version wrote beside it), or that of an
+/// earlier version (`table=…`). Files of an hour that was dropped do not count; links and what has no file's name are left out.
+///
+/// A host's file stays for the compactor's grace time after it was merged, so it can be opened until then.
+///
+/// # Errors
+/// If the directory cannot be read or is none of these, others may have written what only a compactor writes, or it is an earlier
+/// version's with merged files.
+pub fn counting_files(path: &Path) -> Result<Vec<CountingFile>, FleetError> {
+    let store = Store::open(path)?;
+    let mut files = match store.kind()? {
+        StoreKind::Empty => Vec::new(),
+        StoreKind::Store => of_store(&store)?,
+        StoreKind::OfHost => {
+            let top = store.top()?;
+            let mut files = plain(&store, &top)?;
+            if let Some(inner) = top.inner(unstarve_tables::LAYOUT)? {
+                files.extend(plain(&store, &inner)?);
+            }
+            files
+        }
+        StoreKind::Early => plain(&store, &store.top()?)?,
+        StoreKind::Other => {
+            let found = "holds other files, and no tables";
+            return Err(FleetError::NoStore { path: path.to_owned(), found });
+        }
+    };
+    files.sort();
+    Ok(files)
+}
+
+fn of_store(store: &Store) -> Result<Vec<CountingFile>, FleetError> {
+    // What is wrong with names is said by `compact` and `verify`.
+    let mut problems = Vec::new();
+    let mut files = Vec::new();
+    for partition in store.all_hours(&mut problems)? {
+        let hour = Hour::read(store, &partition, Depth::Needed, &mut problems)?;
+        let path = |place: &Option<Place<'_>>, name: &str| Some(place.as_ref()?.path().join(name));
+        for output in hour.outputs() {
+            let hourly = path(&hour.hourly.place, &output.name).filter(|_| hour.has_hourly(output));
+            let path = path(&hour.merged.place, &output.name);
+            files.extend(path.map(|path| file(&partition, path, CountingKind::Merged { hourly })));
+        }
+        let loose = hour.loose().filter_map(|entry| path(&hour.hosts.place, &entry.name));
+        files.extend(loose.map(|path| file(&partition, path, CountingKind::OfHost)));
+    }
+    Ok(files)
+}
+
+/// All files of a directory in which nobody merges.
+fn plain(store: &Store, top: &Place<'_>) -> Result<Vec<CountingFile>, FleetError> {
+    let mut problems: Vec<Problem> = Vec::new();
+    let mut files = Vec::new();
+    for partition in store.hours_in(top, &mut problems)? {
+        let Some(hour) = walk(top, &partition)? else { continue };
+        for entry in hour.list()?.0 {
+            match entry.kind {
+                Name::Part if entry.is_regular => {
+                    files.push(file(&partition, hour.path().join(&entry.name), CountingKind::OfHost));
+                }
+                Name::Merged => {
+                    let found = "has merged tables of an earlier version; `unstarve fleet migrate` copies them into a new store";
+                    return Err(FleetError::NoStore { path: store.path().to_owned(), found });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// The directory of an hour below another; `None` if it was removed meanwhile.
+pub(crate) fn walk<'a>(top: &Place<'a>, partition: &Partition) -> Result<Option<Place<'a>>, FleetError> {
+    let mut at = None;
+    for step in partition.path().iter().filter_map(|step| step.to_str()) {
+        let Some(next) = at.as_ref().unwrap_or(top).inner(step)? else { return Ok(None) };
+        at = Some(next);
+    }
+    Ok(at)
+}
+
+fn file(partition: &Partition, path: PathBuf, kind: CountingKind) -> CountingFile {
+    CountingFile { table: partition.table.clone(), partition: partition.clone(), path, kind }
+}
