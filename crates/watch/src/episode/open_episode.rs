@@ -207,7 +207,8 @@ impl OpenEpisode {
             let before = std::mem::replace(&mut self.counted, at.trace);
             // Of a group that was removed the sums are known until then.
             let sums = self.sums(reading).unwrap_or(self.now);
-            let more = self.grown(&std::mem::replace(&mut self.now, sums), &sums);
+            let more = self.grown(&self.now, &sums);
+            self.now = sums;
             if more > Nanos::ZERO {
                 let passed = at.trace.since(before);
                 let rest = passed.saturating_sub(more);
