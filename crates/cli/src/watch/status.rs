@@ -85,7 +85,7 @@ fn text(status: &WatchStatus) -> String {
         value.map_or_else(|| "unknown".to_owned(), |value| clean(&value.to_string()).into_owned())
     }
     let mut text = format!(
-        "watch {} counts by {} since {}\nflight recorder: {}; metrics and page: {}{}\n{}{} since then, {} not kept; the store {} has {}\n",
+        "watch {} counts by {} since {}\nflight recorder: {}; metrics and page: {}{}\n{}{} since then, {} without a trace, {} without a line; the store {} has {}\n",
         word(status.pid.as_ref()),
         word(status.engine.as_ref()),
         status.since.as_deref().map_or_else(|| "unknown".to_owned(), to_the_second),
@@ -94,6 +94,7 @@ fn text(status: &WatchStatus) -> String {
         if status.cannot_listen() { " (cannot listen there)" } else { "" },
         counted(status.episodes.values().sum::<u64>(), "episode"),
         if status.open == Some(true) { " and one that is open now" } else { "" },
+        word(status.without_trace.as_ref()),
         word(status.not_kept.as_ref()),
         word(status.store.as_ref().map(|store| store.display()).as_ref()),
         word(status.kept.as_ref()),
@@ -152,7 +153,7 @@ mod tests {
         let status = |listen: &str, listening: Value, count: u64| {
             text(json!({
                 "pid": 7, "engine": "eBPF", "since": "2026-11-23T01:23:45Z", "recorder": "always", "listen": listen,
-                "listening": listening, "episodes": { "rt-starvation": count }, "not_kept": 0, "kept": 3, "store": "/s",
+                "listening": listening, "episodes": { "rt-starvation": count }, "without_trace": 4, "not_kept": 0, "kept": 3, "store": "/s",
                 "problems": ["no metrics and no page: cannot listen at 127.0.0.1:19090"],
             }))
         };
@@ -160,7 +161,7 @@ mod tests {
             status("127.0.0.1:19090", json!(false), 1),
             "watch 7 counts by eBPF since 2026-11-23T01:23:45Z\n\
              flight recorder: always; metrics and page: 127.0.0.1:19090 (cannot listen there)\n\
-             1 episode since then, 0 not kept; the store /s has 3\n  \
+             1 episode since then, 4 without a trace, 0 without a line; the store /s has 3\n  \
              note: no metrics and no page: cannot listen at 127.0.0.1:19090\n"
         );
         let open = text(json!({ "since": "2026-11-23T01:23:45.123456789Z", "episodes": {}, "open": true }));

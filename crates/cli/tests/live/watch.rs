@@ -113,8 +113,7 @@ fn explained_episode(watch: &Watch) -> Result<Option<Value>, String> {
     let end = Instant::now() + Duration::from_secs(18);
     while Instant::now() < end {
         let found = watch.episodes()?.into_iter();
-        let found =
-            found.filter(|episode| episode["stage"] == "complete").find(|episode| !episode["finding"].is_null());
+        let found = found.filter(|episode| episode["stage"] != "begun").find(|episode| !episode["finding"].is_null());
         if found.is_some() {
             return Ok(found);
         }

@@ -28,7 +28,7 @@ fn about(watch: &Watch, group: &str) -> Result<(Vec<Value>, u64), Stop> {
         let of_trigger = &episode["trigger"]["victim"];
         of_trigger["cgroup"] == group || of_trigger["role"] == group
     };
-    let episodes = watch.episodes()?.into_iter().filter(is_about).filter(|episode| episode["stage"] == "complete");
+    let episodes = watch.episodes()?.into_iter().filter(is_about).filter(|episode| episode["stage"] != "begun");
     let suppressed = watch.status().unwrap_or_default()["suppressed"][group].as_u64();
     Ok((episodes.collect(), suppressed.unwrap_or_default()))
 }

@@ -291,6 +291,8 @@ fn write_episode(out: &mut dyn Rows, host: Host, ts: u64) -> std::result::Result
             &[Cell::Text("class"), (1_000_000_000 + host.number).into(), 1.into()],
             &[Cell::Text("rt-throttling"), Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty],
             &[Cell::Text(host.kernel()), Cell::text(host.labels())],
+            &[(ts + 2_000_000_000).into(), Cell::Text("calm"), 2_000_000_000.into()],
+            &[(1_000_000_000 + host.number).into(), 1_500_000_000.into(), Cell::Empty],
         ]
         .concat(),
     )

@@ -96,4 +96,25 @@ pub(crate) const EPISODE_COLUMNS: &[Column] = &[
     optional("problem", Text, "", "why something is absent"),
     optional("kernel", Text, "", KERNEL_MEANING),
     optional("labels", Text, "", LABELS_MEANING),
+    optional("ended_at", Moment, "", "when its condition was last above its threshold; empty if nobody saw it"),
+    optional(
+        "ended_by",
+        Text,
+        "",
+        "why it counts as over: `calm`, `continued`, `watch-ended`, `watch-killed`, `machine-stood`, `crowded`",
+    ),
+    optional("duration_ns", U64, "ns", "from the first reading in which its waits can have begun to `ended_at`"),
+    optional(
+        "total_ns",
+        U64,
+        "ns",
+        "of what all tasks of the victim's role waited in that time, the part that the culprit's role and the rule are to blame for",
+    ),
+    optional("waited_ns", U64, "ns", "all that the tasks of that role waited in that time"),
+    optional(
+        "continued_as",
+        Text,
+        "",
+        "the id of the episode that goes on in its place, and has the duration and the sums of both",
+    ),
 ];

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unstarve_model::{Nanos, WallTime};
 
 use super::history::History;
+use super::last_words::LastWords;
 use super::series::Admitted;
 use crate::agent::config::Address;
 use crate::agent::store::{Kept, Store};
@@ -15,7 +16,11 @@ use crate::episode::Episode;
 
 /// The current state: written by the loop and its threads, read by all outputs.
 #[derive(Debug, Default)]
-pub struct Board(Mutex<Arc<Published>>);
+pub struct Board {
+    published: Mutex<Arc<Published>>,
+    /// What is still to be said of open episodes.
+    pub(crate) last_words: LastWords,
+}
 
 /// The current state.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +37,8 @@ pub struct Published {
     pub history: Arc<History>,
     /// The latest episodes, newest first.
     pub episodes: VecDeque<Arc<Episode>>,
+    /// Episodes of which all is said since the tables took them; `None` without tables.
+    pub(crate) finished: Option<Vec<Arc<Episode>>>,
     /// Counts since the start.
     pub counts: Counts,
     /// Combinations that have series of their own in the metrics.
@@ -55,9 +62,13 @@ pub struct Counts {
     pub episodes: BTreeMap<String, u64>,
     /// Episodes that have begun, by the counters' rule; not corrected by `explain`.
     pub begun: BTreeMap<&'static str, u64>,
-    /// Episodes that were seen and not kept, because they came too soon after another.
+    /// Episodes that have a line and no trace: their culprit had one just before, or there were too many.
+    pub without_trace: u64,
+    /// Episodes that were seen and have no line, because too many began at once.
     pub not_kept: u64,
-    /// Victims without an episode of their own (one of their class was open or just kept), by role.
+    /// Episodes that have ended.
+    pub ended: u64,
+    /// Victims without an episode of their own (one by the same culprit was open, or too many began), by role.
     pub suppressed: BTreeMap<String, u64>,
     /// Traces that begin after their wait did.
     pub short_traces: u64,
@@ -119,12 +130,12 @@ const LISTED: usize = 100;
 impl Board {
     /// The current state.
     pub fn read(&self) -> Arc<Published> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.published.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Changes the state.
     pub fn write(&self, change: impl FnOnce(&mut Published)) {
-        let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         // Copies only if the old state is still in use.
         let published = Arc::make_mut(&mut published);
         change(published);
@@ -202,7 +213,10 @@ impl Published {
 
     /// Inserts an episode into the list by time, replacing its earlier record.
     pub fn list(&mut self, episode: Arc<Episode>) {
-        self.episodes.retain(|old| old.id != episode.id && Some(&old.id) != episode.announced_as.as_ref());
+        if let Some(finished) = self.finished.as_mut().filter(|_| episode.is_final()) {
+            finished.push(Arc::clone(&episode));
+        }
+        self.episodes.retain(|old| !old.is_same(&episode));
         let place = self.episodes.iter().position(|old| old.at_ns <= episode.at_ns);
         self.episodes.insert(place.unwrap_or(self.episodes.len()), episode);
         self.episodes.truncate(LISTED);

@@ -36,12 +36,8 @@ pub(crate) struct EpisodePublisher {
 impl EpisodePublisher {
     /// Publishes an episode and those in the same trace.
     pub fn publish(&self, written: Written, explanation: Option<&Explanation>) {
-        let Written { episode, along, reply } = written;
-        if episode.trace_bytes.is_some()
-            && let Err(error) = self.store.note(&episode)
-        {
-            self.problem(&error_chain(&error));
-        }
+        let Written { mut episode, along, reply } = written;
+        self.board.last_words.note(&mut episode);
         if explanation.is_some_and(|found| found.missed(&episode).is_some()) {
             self.board.write(|published| published.counts.short_traces += 1);
         }
@@ -51,19 +47,17 @@ impl EpisodePublisher {
             if let Some(explanation) = explanation {
                 other.note_tasks(explanation);
             }
+            self.board.last_words.note(&mut other);
             self.publish_one(Arc::new(other), None);
         }
         self.publish_one(Arc::new(episode), reply);
     }
 
     fn publish_one(&self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
-        let logged = self.store.logbook().add(&episode);
-        if let Err(error) = &logged {
-            self.problem(&error_chain(error));
-        }
+        let logged = self.log(&episode);
         let is_dump = episode.trigger.is_none();
         self.board.write(|published| {
-            if logged.is_ok() && episode.problem.is_none() {
+            if logged && episode.problem.is_none() {
                 published.problems.remove("store");
             }
             if !is_dump {
@@ -80,6 +74,28 @@ impl EpisodePublisher {
         if let Some(reply) = reply {
             let _ = reply.send(serde_json::to_string(episode.as_ref()).unwrap_or_default());
         }
+        // It may have ended meanwhile.
+        if let Some(last) = self.board.last_words.complete(&episode) {
+            self.say_last(Arc::new(last));
+        }
+    }
+
+    fn say_last(&self, last: Arc<Episode>) {
+        self.log(&last);
+        self.board.write(|published| {
+            published.counts.ended += 1;
+            published.list(Arc::clone(&last));
+        });
+        self.outputs.send(&Message::Episode(last));
+    }
+
+    /// Whether the log has it.
+    fn log(&self, episode: &Episode) -> bool {
+        let logged = self.store.add(episode);
+        if let Err(error) = &logged {
+            self.problem(&error_chain(error));
+        }
+        logged.is_ok()
     }
 
     fn problem(&self, problem: &str) {

@@ -78,7 +78,8 @@ impl Task {
         match self {
             Task::Publish(written) | Task::Left(written) if written.episode.trace_bytes.is_some() => {
                 match written.rank() {
-                    Rank::Kernel => Turn::Kernel,
+                    // Somebody waits for a dump.
+                    Rank::Dump | Rank::Kernel => Turn::Kernel,
                     Rank::Programs => Turn::Programs,
                 }
             }

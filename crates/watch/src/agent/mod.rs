@@ -9,6 +9,7 @@ pub mod explainer;
 pub mod guard_status;
 pub mod history;
 pub mod instance_lock;
+pub(crate) mod last_words;
 pub mod machine;
 pub mod machine_pause;
 pub mod memory;

@@ -34,7 +34,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// of programs, so these have a limit of their own.
 fn most_unexplained(rank: Rank) -> usize {
     match rank {
-        Rank::Kernel => 8,
+        Rank::Dump | Rank::Kernel => 8,
         Rank::Programs => 4,
     }
 }
@@ -176,6 +176,8 @@ impl TraceWriter {
         drop(boost);
         if let Err(NotKept::Now(problem) | NotKept::Reserved(problem)) = &saved {
             match &saved {
+                // Who asked for a dump is answered.
+                Err(NotKept::Reserved(_)) if episode.trigger.is_none() => {}
                 Err(NotKept::Reserved(_)) => self.reserved(problem),
                 _ => self.board.store_problem(problem),
             }

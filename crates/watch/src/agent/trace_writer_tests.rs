@@ -51,7 +51,7 @@ fn begun() -> Begun {
 
 fn begun_of(rank: Rank) -> Begun {
     match rank {
-        Rank::Kernel => begun(),
+        Rank::Dump | Rank::Kernel => begun(),
         Rank::Programs => Begun { victim: Role::fixed(RoleKind::Other), ..begun() },
     }
 }
@@ -150,7 +150,7 @@ fn how_large_a_trace_of_programs_was_says_nothing_of_the_next_one_of_kernel_thre
     let begin = |rank: Rank, rig: &Rig| {
         let mut episode = Episode::begun(id_of(at(5000).wall), at(5000).wall);
         episode.note_counters(&begun_of(rank));
-        store.begin(&episode, rig.writer.expected.of(Rank::of_new(&episode)))
+        store.begin(&episode, rig.writer.expected.of(Rank::of(&episode)))
     };
     assert!(matches!(begin(Rank::Programs, &rig), Err(StoreError::Reserved(_))), "it would push one out");
     let unfinished = begin(Rank::Kernel, &rig).expect("begun");

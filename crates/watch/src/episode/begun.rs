@@ -11,6 +11,10 @@ use crate::engine::reading::{Role, TaskId};
 /// An episode that begins, as the counters show it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Begun {
+    /// Its number among the episodes of its detector, from 1.
+    pub number: u64,
+    /// The number of the episode that goes on as this one: it has become worse, or its trace could not be kept.
+    pub continues: Option<u64>,
     /// When it was noticed, on both clocks.
     pub at: ClockPair,
     /// The condition that was met.

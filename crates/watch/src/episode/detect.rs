@@ -4,17 +4,17 @@
 //! a task that does not leave the CPU, or of a second. A wait for an idle CPU counts while it is in progress and was confirmed twice. Unattributed
 //! time never counts.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use unstarve_sched::Rule;
-
 use super::begun::Begun;
+use super::open_episode::{Cause, Ended, Former, OpenEpisode};
 use super::pair::{Pair, Ranked};
+use super::record::EndReason;
 use super::settings::Thresholds;
 use super::throttled_group::stopped;
-use crate::engine::reading::{Quiet, Reading, Role, RoleId, VictimClass};
+use crate::engine::reading::{Quiet, Reading, RoleId, VictimClass};
 
 /// How long readings are kept: a wait that ends now may have begun long before.
 const PAST: u64 = 30_000_000_000;
@@ -26,14 +26,32 @@ const STOPPED: u64 = 60_000_000_000;
 /// The result of a reading.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Step {
-    /// Episodes that begin, at most one per class.
+    /// Episodes that begin, the worst first.
     pub begun: Vec<Begun>,
-    /// Roles that rose above a threshold without an episode of their own, because one of their class is open; listed each time they rise.
-    pub hidden: Vec<String>,
-    /// Classes whose open episode has ended.
-    pub ended: Vec<VictimClass>,
+    /// Victims that rose above a threshold without an episode of their own; listed each time they rise.
+    pub joined: Vec<Joined>,
+    /// Open episodes that have ended.
+    pub ended: Vec<Ended>,
     /// A condition is above half of its threshold, or an episode is open.
     pub armed: bool,
+}
+
+/// A victim of an open episode's cause.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Joined {
+    /// The number of that episode; `None` if too many are open for another one.
+    pub number: Option<u64>,
+    /// What the counters show of this victim.
+    pub begun: Begun,
+}
+
+/// What was said of an episode that is postponed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Said {
+    /// Nothing: too many began at once.
+    Nothing,
+    /// Its line.
+    Line,
 }
 
 /// Detects episodes in successive readings.
@@ -43,78 +61,22 @@ pub struct Detector {
     /// The default thresholds.
     usual: Thresholds,
     past: VecDeque<Arc<Reading>>,
-    open: BTreeMap<VictimClass, Open>,
+    open: Vec<OpenEpisode>,
+    /// Those that have ended lately, the latest last.
+    formers: VecDeque<Former>,
+    /// Number of the next episode.
+    next: u64,
     /// The machine ran until the next reading, however long the gap is.
     spans_gap: bool,
 }
 
-/// An open episode, and those of its class that have begun since.
-#[derive(Debug, Default)]
-struct Open {
-    /// When a condition of its class was last above its threshold.
-    last: u64,
-    /// The roles above their threshold at the last reading.
-    above: BTreeSet<String>,
-    /// Causes for which episodes have begun.
-    causes: BTreeMap<Cause, Known>,
-}
-
-/// The name and the rule of the culprit; for throttling, the throttled group.
-type Cause = (Option<String>, Option<Rule>);
-
-/// A cause for which an episode has begun.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    /// How far above the threshold it was.
-    rank: f64,
-    /// When it was last the strongest.
-    last: u64,
-    /// Set if the episode was not kept: after this time the cause can begin another one.
-    again: Option<u64>,
-}
-
 /// The same cause counts as another episode if it is this many times as far above its threshold.
 const WORSE: f64 = 4.0;
-/// Maximum causes remembered per open episode. A user's groups can have any number of names. If there are more, the cause not seen for longest
-/// is dropped: if it recurs, it counts as another episode, so that nothing is hidden.
-const MOST_CAUSES: usize = 64;
-
-impl Open {
-    /// Whether the strongest condition is another episode than those that have begun.
-    fn is_other(&self, (rank, begun): &Ranked, now: u64) -> bool {
-        self.causes
-            .get(&cause(begun))
-            .is_none_or(|known| *rank > WORSE * known.rank || known.again.is_some_and(|again| now >= again))
-    }
-}
-
-impl Open {
-    /// Records the strongest cause; returns whether it begins an episode.
-    fn note(&mut self, strongest: &Ranked, now: u64) -> bool {
-        let (rank, begun) = strongest;
-        let is_other = self.is_other(strongest, now);
-        let cause = cause(begun);
-        if is_other {
-            if self.causes.len() >= MOST_CAUSES && !self.causes.contains_key(&cause) {
-                let oldest = self.causes.iter().min_by_key(|(_, known)| known.last).map(|(cause, _)| cause.clone());
-                oldest.and_then(|oldest| self.causes.remove(&oldest));
-            }
-            self.causes.insert(cause, Known { rank: *rank, last: now, again: None });
-        } else if let Some(known) = self.causes.get_mut(&cause) {
-            known.last = now;
-        }
-        is_other
-    }
-}
-
-fn cause(begun: &Begun) -> Cause {
-    let limited = || begun.group.as_deref().map(str::to_owned).or_else(|| begun.victim.cgroup.clone());
-    let name = match begun.rule {
-        Some(Rule::Throttled) => limited(),
-        _ => begun.culprit.as_ref().map(Role::name),
-    };
-    (name, begun.rule)
-}
+/// Maximum open episodes of a class. A user's groups and tasks can have any number of names. If there are more, the one whose condition was not
+/// above its threshold for longest ends early.
+const MOST_OPEN: usize = 64;
+/// Maximum ended episodes remembered.
+const MOST_FORMERS: usize = 256;
 
 impl Detector {
     /// A detector without past readings.
@@ -123,7 +85,9 @@ impl Detector {
             thresholds,
             usual: Thresholds::default(),
             past: VecDeque::new(),
-            open: BTreeMap::new(),
+            open: Vec::new(),
+            formers: VecDeque::new(),
+            next: 1,
             spans_gap: false,
         }
     }
@@ -133,9 +97,15 @@ impl Detector {
         self.thresholds = thresholds;
     }
 
-    /// The machine was suspended: what happened until the next reading does not count.
-    pub fn forget(&mut self) {
+    /// The machine was suspended: what happened until the next reading does not count, and open episodes have ended before.
+    pub fn forget(&mut self) -> Vec<Ended> {
         self.past.clear();
+        self.end_all(EndReason::MachineStood)
+    }
+
+    /// Ends all open episodes as of their last readings.
+    pub fn end_all(&mut self, reason: EndReason) -> Vec<Ended> {
+        self.open.drain(..).map(|open| open.ended(reason)).collect()
     }
 
     /// Only this process was stopped, the machine ran: what happened until the next reading counts.
@@ -170,52 +140,96 @@ impl Detector {
             let gap = now.checked_sub(last.at.trace.0);
             last.since == reading.since && gap.is_some_and(|gap| gap <= longest)
         });
+        let mut step = Step::default();
         if !is_next {
-            self.past.clear();
+            step.ended = self.forget();
         }
         let found = self.above_half(&reading);
-        self.remember(reading);
-        let mut step = Step::default();
-        for class in VictimClass::ALL {
-            let above =
-                found.iter().filter(|(rank, begun)| *rank >= 1.0 && VictimClass::of(begun.victim.kind) == class);
-            self.judge(class, &above.collect::<Vec<_>>(), now, &mut step);
+        let before = self.past.back().map_or(now, |before| before.at.trace.0);
+        self.remember(Arc::clone(&reading));
+        step.armed = !found.is_empty();
+        let mut above: Vec<Ranked> = found.into_iter().filter(|(rank, _)| *rank >= 1.0).collect();
+        above.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for ranked in above {
+            self.judge(ranked, before, &mut step);
         }
-        step.armed = !self.open.is_empty() || !found.is_empty();
+        self.settle(&reading, &mut step);
+        step.armed |= !self.open.is_empty();
         step
     }
 
-    /// Processes the conditions of a class that are above their threshold: they begin an episode or belong to the open one.
-    fn judge(&mut self, class: VictimClass, above: &[&Ranked], now: u64, step: &mut Step) {
-        let Some(strongest) = above.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0)) else {
-            let calm = self.thresholds.calm.nanos();
-            let Some(open) = self.open.get_mut(&class) else { return };
-            open.above.clear();
-            if now.saturating_sub(open.last) >= calm {
-                self.open.remove(&class);
-                step.ended.push(class);
-            }
-            return;
+    /// Processes a condition above its threshold: it begins an episode, or belongs to an open one.
+    fn judge(&mut self, (rank, mut begun): Ranked, before: u64, step: &mut Step) {
+        let (cause, now) = (Cause::of(&begun), begun.at.trace.0);
+        let fits = self.open.iter().enumerate().filter_map(|(at, open)| Some((open.fit(&cause, &begun)?, at)));
+        let best = fits.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        let Some(open) = best.and_then(|(_, at)| self.open.get_mut(at)) else {
+            return self.open_one(rank, begun, before, step);
         };
-        let open = self.open.entry(class).or_default();
-        open.last = now;
-        let mut names: BTreeSet<String> = above.iter().map(|(_, begun)| begun.victim.name()).collect();
-        let before = std::mem::take(&mut open.above);
-        open.above.clone_from(&names);
-        if open.note(strongest, now) {
-            let (_, begun) = strongest;
-            names.remove(&begun.victim.name());
-            step.begun.push(begun.clone());
+        let is_worse = rank > WORSE * open.rank;
+        if !open.is_about(&begun) {
+            return match is_worse {
+                true => self.open_one(rank, begun, before, step),
+                false if open.join(begun.victim.name()) => {
+                    step.joined.push(Joined { number: Some(open.number), begun });
+                }
+                false => {}
+            };
         }
-        step.hidden.extend(names.difference(&before).cloned());
+        open.is_above(&cause, now);
+        if is_worse || open.again.is_some_and(|again| now >= again) {
+            (open.rank, open.again) = (rank, None);
+            if std::mem::replace(&mut open.is_said, true) {
+                begun.continues = Some(std::mem::replace(&mut open.number, self.next));
+                self.next += 1;
+            }
+            begun.number = open.number;
+            step.begun.push(begun);
+        }
     }
 
-    /// Records that an episode was not kept. If its cause persists for this long, another episode begins.
-    pub fn postpone(&mut self, begun: &Begun, wait: Duration) {
-        let open = self.open.get_mut(&VictimClass::of(begun.victim.kind));
-        if let Some(known) = open.and_then(|open| open.causes.get_mut(&cause(begun))) {
-            let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
-            known.again = Some(begun.at.trace.0.saturating_add(wait));
+    /// Opens an episode, in the place of one that is calm if there are too many.
+    fn open_one(&mut self, rank: f64, mut begun: Begun, before: u64, step: &mut Step) {
+        let class = VictimClass::of(begun.victim.kind);
+        let of_class = self.open.iter().enumerate().filter(|(_, open)| open.cause.class == class);
+        if of_class.clone().count() >= MOST_OPEN {
+            let Some((calm, _)) = of_class.filter(|(_, open)| open.last < before).min_by_key(|(_, open)| open.last)
+            else {
+                return step.joined.push(Joined { number: None, begun });
+            };
+            let calm = self.open.swap_remove(calm);
+            step.ended.push(self.close(&calm, EndReason::Crowded));
+        }
+        begun.number = self.next;
+        self.next += 1;
+        self.open.push(OpenEpisode::new(begun.number, rank, &begun, &self.past, &self.formers));
+        step.begun.push(begun);
+    }
+
+    /// Counts the waits of open episodes, and ends those that were calm for long enough.
+    fn settle(&mut self, reading: &Reading, step: &mut Step) {
+        let (now, calm) = (reading.at.trace.0, self.thresholds.calm.nanos());
+        self.open.iter_mut().for_each(|open| open.count(reading));
+        let is_over = |open: &mut OpenEpisode| open.last < now && now - open.last >= calm;
+        let over: Vec<OpenEpisode> = self.open.extract_if(.., is_over).collect();
+        step.ended.extend(over.iter().map(|open| self.close(open, EndReason::Calm)));
+        self.formers.retain(|former| now.saturating_sub(former.until().0) <= PAST);
+    }
+
+    fn close(&mut self, open: &OpenEpisode, reason: EndReason) -> Ended {
+        if self.formers.len() >= MOST_FORMERS {
+            self.formers.pop_front();
+        }
+        self.formers.push_back(open.former());
+        open.ended(reason)
+    }
+
+    /// An episode has no line, or no trace: if its cause persists for this long, it begins again.
+    pub fn postpone(&mut self, begun: &Begun, wait: Duration, said: Said) {
+        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        for open in self.open.iter_mut().filter(|open| open.number == begun.number) {
+            open.again = Some(begun.at.trace.0.saturating_add(wait));
+            open.is_said = said == Said::Line;
         }
     }
 

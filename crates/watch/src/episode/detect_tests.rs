@@ -1,11 +1,14 @@
 //! Tests of when episodes begin and end.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use unstarve_model::{Nanos, Severity};
 use unstarve_sched::Rule;
 
 use super::*;
-use crate::engine::reading::{RoleKind, is_precedence};
+use crate::engine::reading::{Role, RoleKind, is_precedence};
+use crate::episode::open_episode::Totals;
 use crate::episode::settings::RoleThresholds;
 use crate::episode::trigger::Trigger;
 use crate::testing::{Scene, at};
@@ -118,7 +121,7 @@ fn a_wait_that_lasts_is_seen_before_it_ends() {
 #[test]
 fn an_open_episode_of_programs_hides_no_kernel_thread() {
     //  /a       wwwwwwww            two tasks of a user, all the time
-    //  /b         wwwwww            of the same class: no episode, but counted, once
+    //  /b         wwwwww            by the same culprit: in the first one, once
     //  kworker        ww
     let mut scene = Scene::new().group("/a").group("/b");
     let mut scenes = vec![scene.clone()];
@@ -136,8 +139,10 @@ fn an_open_episode_of_programs_hides_no_kernel_thread() {
     let names: Vec<String> = begun(&steps).iter().map(|begun| begun.victim.name()).collect();
     assert_eq!(names, ["/a", "kworker"]);
     assert_eq!(steps[7].begun.len(), 1, "as soon as it waits");
-    let hidden: Vec<&String> = steps.iter().flat_map(|step| &step.hidden).collect();
-    assert_eq!(hidden, ["/b"]);
+    let first = begun(&steps)[0].number;
+    let joined: Vec<_> = steps.iter().flat_map(|step| &step.joined).collect();
+    let joined: Vec<_> = joined.iter().map(|joined| (joined.number, joined.begun.victim.name())).collect();
+    assert_eq!(joined, [(Some(first), "/b".to_owned())]);
 }
 
 #[test]
@@ -262,13 +267,16 @@ proptest! {
         let readings: Vec<Reading> = scenes.iter().map(|scene| scene.reading(at(0))).collect();
         let mut open = BTreeSet::new();
         for (index, step) in steps(scenes).iter().enumerate() {
-            for class in &step.ended {
-                prop_assert!(open.remove(class));
+            for ended in &step.ended {
+                prop_assert!(open.remove(&ended.number));
+                let Totals { by_cause, waited } = ended.totals;
+                prop_assert!(by_cause.is_none_or(|ns| Some(ns) <= waited) && ended.at.trace <= at(index as u64 * 250).trace);
             }
             for begun in &step.begun {
-                let class = VictimClass::of(begun.victim.kind);
-                prop_assert!(!step.ended.contains(&class));
-                open.insert(class);
+                if let Some(former) = begun.continues {
+                    prop_assert!(open.remove(&former));
+                }
+                prop_assert!(open.insert(begun.number));
                 let reading = &readings[index];
                 let id = reading.find(begun.victim.kind, begun.victim.cgroup.as_deref()).expect("the victim's role");
                 let preferred = reading.blame.iter().filter(|row| row.victim == id && is_precedence(row.rule));
@@ -394,9 +402,7 @@ fn a_mild_episode_that_lasts_hides_no_worse_one_of_its_class() {
         .collect();
     let expected = [(1, "/a Some(Class)"), (4, "/b Some(Weight)"), (6, "/b Some(Class)")];
     assert_eq!(began, expected.map(|(at, what)| (at, what.to_owned())));
-    let hidden: Vec<(usize, &String)> =
-        steps.iter().enumerate().flat_map(|(at, step)| step.hidden.iter().map(move |role| (at, role))).collect();
-    assert_eq!(hidden, [(9, &"/b".to_owned())], "what returns is counted");
+    assert!(steps.iter().all(|step| step.joined.is_empty()), "each has its own");
 }
 
 #[test]
@@ -412,7 +418,7 @@ fn an_episode_that_was_not_kept_begins_again_if_it_lasts() {
         for begun in &step.begun {
             began.push((index, begun.victim.name()));
             if index == 4 {
-                detector.postpone(begun, Duration::from_secs(3));
+                detector.postpone(begun, Duration::from_secs(3), Said::Line);
             }
         }
     }
@@ -503,26 +509,6 @@ fn a_group_of_which_real_time_tasks_take_most_of_the_time_is_an_episode() {
         (0..9).fold(scene, |scene, _| scene.wait("/a", 90 * MS))
     });
     assert!(begun(&short).is_empty() && begun(&turns).is_empty());
-}
-
-#[test]
-fn causes_are_as_many_as_names_of_groups_and_so_many_are_remembered() {
-    let scene = Scene::new().group("/a").blame("/a", RoleKind::RealTime, 1_300 * MS).wait("/a", 1_300 * MS);
-    let steps = steps([Scene::new().group("/a"), scene]);
-    let first = begun(&steps)[0].clone();
-    let by = |number: u64| {
-        let role = Role { kind: RoleKind::Group, cgroup: Some(format!("/{number}")), weight: None, generation: number };
-        (1.5, Begun { culprit: Some(role), ..first.clone() })
-    };
-    let mut open = Open::default();
-    for number in 0..1000 {
-        assert!(open.note(&by(number), number), "each is another one");
-        // A cause that persists is not dropped.
-        assert!(number == 0 || !open.note(&by(0), number));
-        assert!(open.causes.len() <= MOST_CAUSES);
-    }
-    assert!(open.note(&by(1), 1000), "the one that was not seen for longest is");
-    assert!(!open.note(&by(999), 1001));
 }
 
 #[test]

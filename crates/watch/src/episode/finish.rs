@@ -24,14 +24,8 @@ impl Episode {
 
     /// Records what the counters show.
     pub fn note_counters(&mut self, begun: &Begun) {
-        let victim = Party::of(&begun.victim, begun.victim_task.as_ref());
-        self.victim = Some(match &begun.group {
-            Some(path) => victim.in_group(path),
-            None => victim,
-        });
-        self.culprit = begun.culprit.as_ref().map(|culprit| Party::of(culprit, begun.culprit_task.as_ref()));
-        self.rule = begun.rule;
-        self.ns = Some(begun.ns.0).filter(|ns| *ns > 0);
+        let Suffered { victim, culprit, rule, ns, .. } = Suffered::of_counters(begun);
+        (self.victim, self.culprit, self.rule, self.ns) = (Some(victim), culprit, rule, ns);
         let severity = begun.severity();
         self.counted_severity = Some(severity);
         // Valid until the trace is explained, or for ever if it is not.
@@ -49,12 +43,11 @@ impl Episode {
         }
     }
 
-    /// Records a role that was also above its threshold while this episode was being recorded.
-    pub fn note_role(&mut self, role: &str) {
-        let is_known = |known: &Suffered| known.victim.role.as_deref() == Some(role);
+    /// Records a role that was also above its threshold.
+    pub fn note_joined(&mut self, joined: &Suffered) {
+        let is_known = |known: &Suffered| known.victim.role == joined.victim.role;
         if !self.victims.iter().any(is_known) {
-            let victim = Party { role: Some(role.to_owned()), ..Party::default() };
-            self.add_victim(Suffered { victim, ..Suffered::default() });
+            self.add_victim(joined.clone());
         }
     }
 
@@ -254,6 +247,20 @@ impl Episode {
         self.culprit = Some(Party { role: role.filter(|role| may_be_of(&culprit.comm, role)), ..named });
         self.rule = Some(culprit.rule);
         self.ns = Some(culprit.ns);
+    }
+}
+
+impl Suffered {
+    /// A victim that the counters saw.
+    pub(crate) fn of_counters(begun: &Begun) -> Suffered {
+        let victim = Party::of(&begun.victim, begun.victim_task.as_ref());
+        Suffered {
+            victim: begun.group.as_ref().map_or_else(|| victim.clone(), |path| victim.clone().in_group(path)),
+            culprit: begun.culprit.as_ref().map(|culprit| Party::of(culprit, begun.culprit_task.as_ref())),
+            rule: begun.rule,
+            ns: Some(begun.ns.0).filter(|ns| *ns > 0),
+            ..Suffered::default()
+        }
     }
 }
 

@@ -32,6 +32,11 @@ pub(super) fn explained(findings: &[Value], worst_waits: &[Value]) -> Explanatio
     Explanation::parse(report.to_string().as_bytes()).expect("a report")
 }
 
+/// A role that was above its threshold, too.
+fn of_role(role: &str) -> Suffered {
+    Suffered { victim: Party { role: Some(role.to_owned()), ..Party::default() }, ..Suffered::default() }
+}
+
 fn seen(role: &str) -> Episode {
     let party = |role: &str| Some(Party { role: Some(role.to_owned()), ..Party::default() });
     Episode {
@@ -95,8 +100,8 @@ fn the_worst_of_its_time_is_the_headline_and_all_victims_are_listed() {
         at(of_tid(finding("ksoftirqd", "ksoftirqd/0"), 5), "warning", 1_300, 1_900),
     ];
     let mut episode = counted("ksoftirqd");
-    episode.note_role("rcu");
-    episode.note_role("rcu");
+    episode.note_joined(&of_role("rcu"));
+    episode.note_joined(&of_role("rcu"));
     episode.note_trace(&explained(&findings, &[]));
     assert_eq!(episode.victim.as_ref().map(|victim| victim.comm.as_str()), Some("kworker/0:1"));
     assert_eq!(
@@ -248,7 +253,7 @@ fn of_a_group_that_only_the_counters_saw_the_longest_wait_is_named() {
     // The headline is a finding about another victim; the pod was above its threshold too.
     let named = |waits: &[Value]| {
         let mut episode = counted("rcu");
-        episode.note_role("/kubepods");
+        episode.note_joined(&of_role("/kubepods"));
         episode.note_trace(&explained(&[at(finding("task", "other"), "critical", 1_100, 1_200)], waits));
         episode
             .victims
@@ -377,7 +382,7 @@ fn the_one_that_has_the_trace_takes_a_finding_once() {
     let others = at(of_tid(finding("task", "other"), 9), "critical", 1_100, 1_900);
     let mut episode = counted("rcu");
     episode.culprit = None;
-    (0..20).for_each(|number| episode.note_role(&format!("/g{number}")));
+    (0..20).for_each(|number| episode.note_joined(&of_role(&format!("/g{number}"))));
     let more = episode.more_victims;
     episode.note_trace_of_many(&explained(&[others], &[]));
     assert_eq!(
@@ -484,7 +489,7 @@ fn an_explanation_that_is_made_again_counts_nobody_twice() {
     };
     for (roles, findings) in [(20_u64, 3), (3, 30), (0, 20), (40, 0)] {
         let mut episode = counted("ksoftirqd");
-        (0..roles).for_each(|number| episode.note_role(&format!("/g{number}")));
+        (0..roles).for_each(|number| episode.note_joined(&of_role(&format!("/g{number}"))));
         let explained = explained(&found(findings), &[]);
         episode.note_trace(&explained);
         let once = (episode.victims.clone(), episode.more_victims);
@@ -636,6 +641,8 @@ fn of_a_group_that_its_limit_stops_the_group_is_named() {
     let pod = "/kubepods/burstable/pod0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f";
     let role = Role { kind: RoleKind::Group, cgroup: Some("/kubepods".into()), weight: None, generation: 1 };
     let begun = Begun {
+        number: 0,
+        continues: None,
         at: crate::testing::at(500),
         trigger: crate::episode::Trigger::Stopped { share: 0.9, threshold: 0.75 },
         since: crate::testing::at(0).trace,
@@ -673,6 +680,8 @@ fn a_pod_that_its_limit_stops_is_in_the_json() {
     let uid = "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f";
     let pod = format!("/kubepods/burstable/pod{uid}");
     let begun = |group: &str| Begun {
+        number: 0,
+        continues: None,
         at: crate::testing::at(500),
         trigger: crate::episode::Trigger::Stopped { share: 0.9, threshold: 0.75 },
         since: crate::testing::at(0).trace,

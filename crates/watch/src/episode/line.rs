@@ -6,7 +6,7 @@ use unstarve_diagnose::report::FindingId;
 use unstarve_model::{Nanos, clean};
 use unstarve_sched::Rule;
 
-use super::record::{Episode, Party, Stage};
+use super::record::{EndReason, Episode, Party, Stage};
 
 /// The line of an episode that was not finished, as long as no watch uses its store.
 pub fn unfinished_line(episode: &Episode) -> String {
@@ -15,7 +15,11 @@ pub fn unfinished_line(episode: &Episode) -> String {
 
 /// One line for people and logs: `kworker/0:1[71] waited 85.0 ms while hog[4711] had its CPU (class, rt-starvation)`.
 pub fn line(episode: &Episode) -> String {
-    let has = if episode.stage == Stage::Begun { " has begun" } else { "" };
+    let has = match episode.stage {
+        Stage::Begun => " has begun",
+        Stage::Complete => "",
+        Stage::Ended => " is over",
+    };
     format!("episode {}{has}: {}", clean(&episode.id), about(episode))
 }
 
@@ -40,6 +44,7 @@ fn about(episode: &Episode) -> String {
             false => write!(text, "; the guard's policy did not hold: {}", clean(&guard.but.join(", "))),
         };
     }
+    text += &lasted(episode);
     if let Some(other) = &episode.trace_of {
         let _ = write!(text, "; it is in the trace of {}", clean(other));
     }
@@ -47,9 +52,31 @@ fn about(episode: &Episode) -> String {
         let _ = write!(text, "; {}", clean(problem));
     }
     if episode.not_kept > 0 {
-        let _ = write!(text, "; {} before it not kept", unstarve_model::counted(episode.not_kept, "episode"));
+        let _ = write!(
+            text,
+            "; {} before it have no line: too many at once",
+            unstarve_model::counted(episode.not_kept, "episode")
+        );
     }
     text
+}
+
+/// How long it was, and what was waited in all: `; it lasted 4.90 s, with 3.92 s of such waits`.
+fn lasted(episode: &Episode) -> String {
+    let mut text = String::new();
+    if let Some(ns) = episode.duration_ns {
+        let _ = write!(text, "; it lasted {}", Nanos(ns));
+    }
+    if let Some(ns) = episode.total_ns.filter(|ns| *ns > 0) {
+        let _ = write!(text, ", with {} of such waits", Nanos(ns));
+    }
+    text + &match (episode.ended_by, &episode.continued_as) {
+        (Some(EndReason::Continued), Some(other)) => format!("; it goes on as {}", clean(other)),
+        (Some(EndReason::WatchEnded), _) => "; the watch ended before it did".to_owned(),
+        (Some(EndReason::WatchKilled), _) => "; its end was not seen, because the watch was killed".to_owned(),
+        (Some(EndReason::MachineStood), _) => "; then the machine stood still".to_owned(),
+        (Some(EndReason::Calm | EndReason::Crowded | EndReason::Continued) | None, _) => String::new(),
+    }
 }
 
 fn sentence(episode: &Episode, victim: &Party) -> String {
@@ -167,7 +194,7 @@ pub fn of_party(party: &Party, tasks: Option<u32>) -> String {
 
 /// The line of an episode in a log: it ends with the command that shows the episode, once it can be shown.
 pub fn line_with_command(episode: &Episode) -> String {
-    let has_more = episode.stage == Stage::Complete && (episode.trace_bytes.is_some() || episode.trace_of.is_some());
+    let has_more = episode.stage > Stage::Begun && (episode.trace_bytes.is_some() || episode.trace_of.is_some());
     let next = if has_more { format!("; next: unstarve watch show {}", clean(&episode.id)) } else { String::new() };
     line(episode) + &next
 }
@@ -219,7 +246,7 @@ mod tests {
             line(&episode),
             "episode 20261123-012345-678: kworker/0:1[71] waited 85.0 ms while hog\\n\\u{1b}[31m[4711] of batch.service had \
              its CPU (class, rt-starvation); first remedy: Lower it. (lower-priority); the guard's policy did not hold: 2 \
-             values refused; 2 episodes before it not kept"
+             values refused; 2 episodes before it have no line: too many at once"
         );
         // Waits of many threads are not shown as those of one; for a single thread the line is as before.
         episode.victim_tasks = Some(304);

@@ -43,6 +43,8 @@ fn a_finding_about_a_group_of_a_long_path_is_its_own() {
     let path = |last: &str| format!("/system.slice/a.service/{}{last}", "b/".repeat(1900));
     let role = Role { kind: RoleKind::Group, cgroup: Some("/system.slice".into()), weight: None, generation: 1 };
     let begun = Begun {
+        number: 0,
+        continues: None,
         at: at(500),
         trigger: Trigger::Stopped { share: 0.9, threshold: 0.75 },
         since: at(0).trace,

@@ -8,10 +8,13 @@ mod cpu_monopoly;
 mod crowd_tests;
 mod culprit;
 mod detect;
+#[cfg(test)]
+mod end_tests;
 mod finish;
 mod headline;
 mod ignore_filter;
 mod line;
+mod open_episode;
 mod pair;
 mod record;
 mod remark;
@@ -25,9 +28,13 @@ mod verdict;
 
 pub use crate::engine::reading::Place;
 pub use begun::Begun;
-pub use detect::{Detector, Step};
+pub use detect::{Detector, Joined, Said, Step};
 pub use headline::Explanation;
 pub use line::{began, line, line_with_command, of_party, unfinished_line};
-pub use record::{Episode, FirstRemedy, GuardWord, OtherFinding, Party, SCHEMA, Seen, Stage, Suffered, id_of, is_id};
+pub use open_episode::{Cause, Ended, Totals};
+pub(crate) use record::End;
+pub use record::{
+    EndReason, Episode, FirstRemedy, GuardWord, OtherFinding, Party, SCHEMA, Seen, Stage, Suffered, id_of, is_id,
+};
 pub use trigger::Trigger;
 pub use verdict::Suffering;

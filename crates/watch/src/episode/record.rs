@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use unstarve_diagnose::report::{FindingId, RemedyId, Severity};
-use unstarve_model::WallTime;
+use unstarve_model::{Nanos, WallTime};
 use unstarve_sched::Rule;
 
+use super::open_episode::{Ended, Totals};
 use super::trigger::Trigger;
 use crate::engine::reading::Place;
 
@@ -96,23 +97,50 @@ pub struct Episode {
     /// The episode whose trace shows this one, too: it began before that was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_of: Option<String>,
-    /// Episodes since the one before that were seen and not kept, because they came too soon after it.
+    /// Episodes since the one before that were seen and have no line, because too many began at once.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_kept: u64,
+    /// It still went on at this word: another one comes when it has ended.
+    #[serde(skip_serializing_if = "is_false")]
+    pub lasts: bool,
+    /// When its condition was last above its threshold, UTC, as RFC 3339; absent where nobody saw it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// The same in ns since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at_ns: Option<u64>,
+    /// Why it counts as over; absent as long as it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<EndReason>,
+    /// From the first reading in which its waits can have begun to `ended_at`, in ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ns: Option<u64>,
+    /// Of what all tasks of the role of `trigger.victim` waited in that time, the part that the role of `trigger.culprit` and `trigger.rule` are to
+    /// blame for, in ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_ns: Option<u64>,
+    /// All that the tasks of that role waited in that time, in ns, whatever for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited_ns: Option<u64>,
+    /// The episode that goes on in its place and has the duration and the sums of both: it became worse, or its trace was tried again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continued_as: Option<String>,
     /// Why something is absent here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Words on an episode. All have its id.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+/// Words on an episode, in their order. All have its id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// It has begun: what the counters show. Its trace is not written yet.
     Begun,
-    /// All that there will be.
+    /// Its trace is explained, or it has none after all. Absent where none was recorded.
     #[default]
     Complete,
+    /// It is over: the last word, with all that is known.
+    Ended,
 }
 
 impl Stage {
@@ -121,7 +149,81 @@ impl Stage {
         match self {
             Stage::Begun => "begun",
             Stage::Complete => "complete",
+            Stage::Ended => "ended",
         }
+    }
+}
+
+/// Why an episode counts as over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndReason {
+    /// Its condition was not above its threshold for `calm`.
+    Calm,
+    /// It goes on as the episode `continued_as`.
+    Continued,
+    /// The watch ended: it may have lasted longer.
+    WatchEnded,
+    /// The watch was killed: its end was not seen.
+    WatchKilled,
+    /// The machine stood still or slept, or the counters began anew: it may have lasted longer.
+    MachineStood,
+    /// Too many episodes were open, and this one was calm, though not for long enough.
+    Crowded,
+}
+
+impl EndReason {
+    /// The word for JSON, tables and fields of the journal.
+    pub fn word(self) -> &'static str {
+        match self {
+            EndReason::Calm => "calm",
+            EndReason::Continued => "continued",
+            EndReason::WatchEnded => "watch-ended",
+            EndReason::WatchKilled => "watch-killed",
+            EndReason::MachineStood => "machine-stood",
+            EndReason::Crowded => "crowded",
+        }
+    }
+}
+
+/// The end of an episode.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct End {
+    pub at: Option<WallTime>,
+    pub duration: Option<Nanos>,
+    pub totals: Totals,
+    pub reason: EndReason,
+    pub continued_as: Option<String>,
+}
+
+impl End {
+    /// Nobody saw it.
+    pub fn unseen(reason: EndReason) -> End {
+        End { at: None, duration: None, totals: Totals::default(), reason, continued_as: None }
+    }
+
+    /// The end that a record has.
+    pub fn of(episode: &Episode) -> Option<End> {
+        let by_cause = episode.total_ns.map(Nanos);
+        Some(End {
+            at: episode.ended_at_ns.map(WallTime),
+            duration: episode.duration_ns.map(Nanos),
+            totals: Totals { by_cause, waited: episode.waited_ns.map(Nanos) },
+            reason: episode.ended_by?,
+            continued_as: episode.continued_as.clone(),
+        })
+    }
+
+    /// Another episode goes on in its place, from this time on.
+    pub fn continued(at: WallTime, id: String) -> End {
+        End { at: Some(at), continued_as: Some(id), ..End::unseen(EndReason::Continued) }
+    }
+}
+
+impl From<Ended> for End {
+    fn from(ended: Ended) -> End {
+        let Ended { at, duration, totals, reason, .. } = ended;
+        End { at: Some(at.wall), duration: Some(duration), totals, reason, continued_as: None }
     }
 }
 
@@ -247,6 +349,10 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+fn is_false(truth: &bool) -> bool {
+    !truth
+}
+
 impl Episode {
     /// An episode that was just noticed.
     pub fn begun(id: String, at: WallTime) -> Episode {
@@ -264,6 +370,41 @@ impl Episode {
     pub(crate) fn interrupted(self) -> Episode {
         let problem = Some("no trace: the watch ended while it was being recorded".to_owned());
         Episode { stage: Stage::Complete, problem, ..self }
+    }
+
+    /// Records its end.
+    pub(crate) fn note_end(&mut self, end: &End) {
+        self.lasts = false;
+        self.ended_at = end.at.map(|at| at.to_string());
+        self.ended_at_ns = end.at.map(|at| at.0);
+        self.ended_by = Some(end.reason);
+        self.duration_ns = end.duration.map(|ns| ns.0);
+        self.total_ns = end.totals.by_cause.map(|ns| ns.0);
+        self.waited_ns = end.totals.waited.map(|ns| ns.0);
+        self.continued_as.clone_from(&end.continued_as);
+    }
+
+    /// The last word on it.
+    #[must_use]
+    pub(crate) fn ended(mut self, end: &End) -> Episode {
+        self.note_end(end);
+        Episode { stage: Stage::Ended, ..self }
+    }
+
+    /// Whether its present record is the last one. Those of earlier versions have no end.
+    pub(crate) fn is_final(&self) -> bool {
+        self.stage == Stage::Ended || self.stage == Stage::Complete && !self.lasts && self.ended_by.is_none()
+    }
+
+    /// Whether its trace was still expected at this word.
+    pub(crate) fn expects_trace(&self) -> bool {
+        self.stage == Stage::Begun && self.problem.is_none()
+    }
+
+    /// Whether two records are about the same episode: the first word may have had another id.
+    pub(crate) fn is_same(&self, other: &Episode) -> bool {
+        let first = |episode: &Episode| episode.announced_as.clone().unwrap_or_else(|| episode.id.clone());
+        self.id == other.id || first(self) == first(other)
     }
 
     /// The rule by which the counters saw it begin, which the metrics count it by.

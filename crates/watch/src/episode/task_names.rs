@@ -19,6 +19,8 @@ impl<'a> Pair<'a> {
         let wait = met.wait.or_else(|| self.telling_wait());
         let longest = self.longest_since(met.since);
         Begun {
+            number: 0,
+            continues: None,
             at: self.reading.at,
             trigger: met.trigger,
             since: Time(met.since),

@@ -58,6 +58,8 @@ impl Group<'_> {
         let share = stopped as f64 / (stopped as f64 + may_have);
         let rank = share / threshold;
         let begun = || Begun {
+            number: 0,
+            continues: None,
             at: self.reading.at,
             trigger: Trigger::Stopped { share, threshold },
             since: then.read,

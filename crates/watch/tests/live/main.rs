@@ -8,6 +8,7 @@ mod asked;
 mod churn;
 mod daemon;
 mod fallback;
+mod lasting;
 mod limited;
 mod overlapping;
 mod pods;
@@ -48,6 +49,7 @@ fn main() -> std::process::ExitCode {
     let mut trials = vec![
         trial("sums_are_those_of_the_waits_and_agree_with_explain", agreement::with_explain),
         trial("who_asks_to_come_last_loses_to_nobody", asked::last_is_fair),
+        trial("an_episode_lasts_as_long_as_the_kernel_says", lasting::as_long_as_the_kernel_says),
         trial("births_and_groups_that_come_and_go_grow_nothing", churn::nothing_grows),
         trial("nobody_is_blamed_for_what_a_limit_stops", limited::nobody_is_blamed_for_a_limit),
         trial("a_daemon_is_not_named_for_turns_elsewhere", daemon::is_not_named_for_turns_elsewhere),

@@ -100,6 +100,12 @@ impl Load {
         Load::start(by, &["hog", "--period", "10", "--busy", "50"], lasts)
     }
 
+    /// Has its CPU for a part in percent of each period in ms.
+    pub fn hog(by: &[&str], (period, busy): (u32, u32), lasts: Duration) -> Result<Load, Stop> {
+        let (period, busy) = (period.to_string(), busy.to_string());
+        Load::start(by, &["hog", "--period", &period, "--busy", &busy], lasts)
+    }
+
     fn start(by: &[&str], what: &[&str], lasts: Duration) -> Result<Load, Stop> {
         let myself = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut words: Vec<String> = by.iter().map(ToString::to_string).collect();

@@ -90,7 +90,7 @@ pub struct Store {
     /// The most episodes.
     #[schemars(range(min = 1))]
     pub episodes: u32,
-    /// At most one trace in this time; other episodes are counted.
+    /// A culprit has at most one trace in this time, and a class of victims about one; other episodes have a line alone.
     pub every: Length,
 }
 

@@ -162,13 +162,16 @@ fn last_episodes(published: &Published) -> Family {
 
 fn of_episodes(counts: &Counts) -> Vec<Family> {
     let rows = counts.episodes.iter().map(|(finding, count)| (vec![("finding", finding.clone())], *count as f64));
-    let mut families = vec![counter("episodes", "Episodes that were kept, by what explain found", rows.collect())];
+    let mut families = vec![counter("episodes", "Episodes with a trace, by what explain found", rows.collect())];
     let help = "Episodes that have begun, by the rule that the counters saw; before anything explains them";
     families.push(counter("episodes_begun", help, begun(counts)));
-    let help = "Episodes that were seen and not kept: too soon after another";
+    let help = "Episodes that were seen and have no line: too many began at once";
     families.push(counter("episodes_not_kept", help, one(counts.not_kept as f64)));
+    let help = "Episodes that have a line and no trace: their culprit had one just before, or there were too many";
+    families.push(counter("episodes_without_trace", help, one(counts.without_trace as f64)));
+    families.push(counter("episodes_ended", "Episodes that are over", one(counts.ended as f64)));
     let rows = counts.suppressed.iter().map(|(role, count)| (vec![("victim", role.clone())], *count as f64));
-    let help = "Victims without an episode of their own: one of their class was open, or was kept just before";
+    let help = "Victims without an episode of their own: one by the same culprit was open, or too many began";
     families.push(counter("episodes_suppressed", help, rows.collect()));
     let help = "Traces that begin after the wait they were kept for: events came too fast, or recording had just begun";
     families.push(counter("short_traces", help, one(counts.short_traces as f64)));

@@ -14,7 +14,7 @@ use unstarve_sched::Rule;
 
 use super::{Delivery, Message, Output, OutputKind, Tried};
 use crate::agent::config::Syslog;
-use crate::episode::{Episode, Party, line_with_command};
+use crate::episode::{EndReason, Episode, Party, line_with_command};
 
 const JOURNAL: &str = "/run/systemd/journal/socket";
 const SYSLOG: &str = "/dev/log";
@@ -151,6 +151,7 @@ fn journal(episode: &Episode, text: &str) -> Vec<u8> {
         ("UNSTARVE_FINDING", episode.finding.as_ref().map(FindingId::as_str)),
         ("UNSTARVE_OTHER_FINDING", other),
         ("UNSTARVE_RULE", episode.rule.map(Rule::word)),
+        ("UNSTARVE_ENDED_BY", episode.ended_by.map(EndReason::word)),
     ] {
         if let Some(value) = value {
             field(name, value);
@@ -164,8 +165,15 @@ fn journal(episode: &Episode, text: &str) -> Vec<u8> {
     if let Some(tasks) = episode.victim_tasks {
         field("UNSTARVE_VICTIM_TASKS", &tasks.to_string());
     }
-    if let Some(ns) = episode.ns {
-        field("UNSTARVE_NS", &ns.to_string());
+    for (name, ns) in [
+        ("UNSTARVE_NS", episode.ns),
+        ("UNSTARVE_DURATION_NS", episode.duration_ns),
+        ("UNSTARVE_TOTAL_NS", episode.total_ns),
+        ("UNSTARVE_WAITED_NS", episode.waited_ns),
+    ] {
+        if let Some(ns) = ns {
+            field(name, &ns.to_string());
+        }
     }
     message.0
 }

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use unstarve_model::WallTime;
 
 use self::interval::Sums;
-use crate::agent::board::{Board, Published};
+use crate::agent::board::Board;
 use crate::agent::config::{Config, Tables};
 use crate::engine::reading::Reading;
-use crate::episode::{Episode, Stage};
+use crate::episode::Episode;
 
 /// The sums at the end of an interval.
 #[cfg_attr(not(feature = "columnar"), expect(dead_code, reason = "only the writer reads it"))]
@@ -26,7 +26,7 @@ pub(crate) struct Work {
     /// When the engine started.
     begun: Sums,
     now: Sums,
-    /// All episodes that are listed.
+    /// Episodes of which all was said since the last interval.
     episodes: Vec<Arc<Episode>>,
 }
 
@@ -44,32 +44,38 @@ impl Rollups {
     pub fn start(config: &Config, board: &Arc<Board>) -> Result<Option<Rollups>, String> {
         let Some(tables) = config.tables.clone() else { return Ok(None) };
         let (work, writer) = start_writer(config, &tables, board)?;
+        // Those of the log, which an earlier watch may not have written.
+        board.write(|published| {
+            let finished = published.episodes.iter().filter(|episode| episode.is_final());
+            published.finished = Some(finished.cloned().collect());
+        });
         Ok(Some(Rollups { config: tables, begun: None, work, writer }))
     }
 
     /// Processes a reading, and passes the interval on if it is over. Intervals end at multiples of their length on the wall clock, so that those
     /// of all hosts are aligned.
-    pub fn see(&mut self, reading: &Reading, published: &Published) {
+    pub fn see(&mut self, reading: &Reading, board: &Board) {
         let every = self.config.every.nanos();
         let begun = *self.begun.get_or_insert(reading.since.wall);
         if begun.0 / every != reading.at.wall.0 / every {
             self.begun = Some(reading.at.wall);
-            self.hand_over(reading, published);
+            self.hand_over(reading, board);
         }
     }
 
-    fn hand_over(&self, reading: &Reading, published: &Published) {
-        // Episodes that are still being recorded are written with the next interval.
-        let is_whole = |episode: &&Arc<Episode>| episode.trigger.is_some() && episode.stage == Stage::Complete;
-        let episodes = published.episodes.iter().filter(is_whole).cloned().collect();
+    fn hand_over(&self, reading: &Reading, board: &Board) {
+        // An episode has one row, which is written after its last word.
+        let mut episodes = Vec::new();
+        board.write(|published| episodes.extend(published.finished.iter_mut().flat_map(std::mem::take)));
+        episodes.retain(|episode| episode.trigger.is_some());
         // Fails only if the writer has ended, which it has reported.
         let _ = self.work.send(Work { begun: Sums::at_the_start(reading), now: Sums::of(reading), episodes });
     }
 
     /// Writes the growth since the last interval, and waits for the writer at most for `patience`.
-    pub fn finish(self, published: &Published, patience: Duration) {
-        if let Some(reading) = &published.reading {
-            self.hand_over(reading, published);
+    pub fn finish(self, board: &Board, patience: Duration) {
+        if let Some(reading) = &board.read().reading {
+            self.hand_over(reading, board);
         }
         drop(self.work);
         let end = Instant::now() + patience;

@@ -1,6 +1,5 @@
 //! Writes the rows and files of the intervals.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,10 +23,13 @@ use crate::agent::machine;
 use crate::agent::store::TRACE;
 use crate::engine::error_chain;
 use crate::engine::reading::RoleKind;
-use crate::episode::{Episode, Party};
+use crate::episode::{EndReason, Episode, Party};
 
 /// How often old or excess files are removed: all directories are read for that.
 const TRIM_EVERY: Duration = Duration::from_secs(600);
+
+/// Maximum episodes that wait to be written.
+const MOST_PENDING: usize = 4096;
 
 /// Description of this machine.
 #[derive(Clone, Debug)]
@@ -51,8 +53,8 @@ struct Writer {
     hour: Option<Partition>,
     /// The sums up to which rows are written.
     last: Option<Sums>,
-    /// The listed episodes that are written.
-    written: BTreeSet<String>,
+    /// Episodes that are not written yet.
+    pending: Vec<Arc<Episode>>,
     trimmed: Option<Instant>,
 }
 
@@ -96,8 +98,8 @@ impl Host {
 
 impl Writer {
     fn new(shelf: Shelf, limits: Limits, host: Host, store: &Path) -> Writer {
-        let (written, store) = (BTreeSet::new(), store.to_owned());
-        Writer { shelf, limits, host, store, hour: None, last: None, written, trimmed: None }
+        let (pending, store) = (Vec::new(), store.to_owned());
+        Writer { shelf, limits, host, store, hour: None, last: None, pending, trimmed: None }
     }
 
     fn run(mut self, jobs: &Receiver<Work>, board: &Board) {
@@ -158,18 +160,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the episodes that are not written yet, each to a file of its own.
+    /// Writes the episodes that are not written yet, each to a file of its own. Those that cannot be written are tried again in the next interval.
     fn episodes(&mut self, work: &Work) -> Result<(), String> {
-        let listed: BTreeSet<&str> = work.episodes.iter().map(|episode| episode.id.as_str()).collect();
-        self.written.retain(|id| listed.contains(id.as_str()));
-        let mut all = Ok(());
-        for episode in &work.episodes {
-            if self.written.contains(&episode.id) {
-                continue;
-            }
-            match self.episode(episode, work.now.wall()) {
-                Ok(()) => drop(self.written.insert(episode.id.clone())),
-                Err(why) => all = all.and(Err(why)),
+        self.pending.extend(work.episodes.iter().cloned());
+        let lost = self.pending.len().saturating_sub(MOST_PENDING);
+        self.pending.drain(..lost);
+        let mut all = match lost {
+            0 => Ok(()),
+            lost => Err(format!("{lost} episodes are lost, because none could be written for long")),
+        };
+        for episode in std::mem::take(&mut self.pending) {
+            if let Err(why) = self.episode(&episode, work.now.wall()) {
+                self.pending.push(episode);
+                all = all.and(Err(why));
             }
         }
         all
@@ -285,6 +288,12 @@ impl Writer {
             // From the episode, which may be of another boot than the present one.
             Cell::text(episode.kernel.as_deref()),
             Cell::text(self.host.labels.as_deref()),
+            Cell::number(episode.ended_at_ns),
+            Cell::text(episode.ended_by.map(EndReason::word)),
+            Cell::number(episode.duration_ns),
+            Cell::number(episode.total_ns),
+            Cell::number(episode.waited_ns),
+            Cell::text(episode.continued_as.as_deref()),
         ];
         out.row(&cells)
     }

@@ -57,9 +57,9 @@ fn intervals_and_episodes_become_files_once() {
                 board.write(|published| published.list(Arc::new(episode)));
             }
             board.write(|published| published.next(Arc::clone(&reading)));
-            rollups.see(&reading, &board.read());
+            rollups.see(&reading, &board);
         }
-        rollups.finish(&board.read(), Duration::from_secs(60));
+        rollups.finish(&board, Duration::from_secs(60));
     }
     let published = board.read();
     assert!(published.problems.is_empty(), "{:?}", published.problems);

@@ -10,6 +10,7 @@ use super::{Event, Watch};
 use crate::agent::outputs::Message;
 use crate::agent::store::{Logbook, Outbox, Unsent};
 use crate::engine::error_chain;
+use crate::episode::EndReason;
 
 /// Maximum time for the shutdown. The systemd unit allows 20 s.
 const LAST_WORDS: Duration = Duration::from_secs(16);
@@ -28,6 +29,8 @@ impl Watch {
         let begun = Instant::now();
         let before = self.board.read().counts.undelivered.clone();
         self.deliveries.end(begun + LAST_DELIVERIES);
+        let ended = self.detector.end_all(EndReason::WatchEnded);
+        self.end_episodes(ended);
         self.keep_last(inbox, begun + LAST_EPISODES);
         let (rollups, board) = (self.rollups.take(), Arc::clone(&self.board));
         let (deliveries, pushes, say) = (self.deliveries.clone(), self.next_push.is_some(), self.say);
@@ -42,7 +45,7 @@ impl Watch {
             self.outputs.send(&Message::Metrics(Arc::new(board.read().to_push())));
         }
         if let Some(rollups) = rollups {
-            rollups.finish(&board.read(), LAST_WORDS.saturating_sub(begun.elapsed()));
+            rollups.finish(&board, LAST_WORDS.saturating_sub(begun.elapsed()));
         }
         let left = deliveries.finish(begun + LAST_DELIVERIES);
         let unsent = super::unsent::of(left, &grown(&board.read().counts.undelivered, &before));

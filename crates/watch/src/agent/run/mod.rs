@@ -1,7 +1,9 @@
 //! A running watch: its parts, start and end.
 
+mod budgets;
 mod ending;
 mod keeping;
+mod left_open;
 mod recorder;
 mod reload;
 mod rounds;
@@ -24,6 +26,7 @@ use std::time::{Duration, Instant};
 use unstarve_guard::notify::Manager;
 use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 
+use self::budgets::{LineBudget, TraceBudget};
 use self::keeping::Waiting;
 use self::recorder::Buffers;
 use self::reload::first_push;
@@ -45,7 +48,6 @@ use crate::agent::store::{ExpectedByRank, Left, Logbook, Outbox, Store, StoreErr
 use crate::agent::trace_writer::{self, FIRST_EXPECTED, Job, Retry, TraceWriter};
 use crate::agent::workload_series::WorkloadSeries;
 use crate::agent::{memory, rights};
-use crate::engine::reading::VictimClass;
 use crate::engine::{Engine, EngineError, clocks};
 use crate::episode::{Begun, Detector, Episode};
 
@@ -138,6 +140,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     // Marked before a thread can make room.
     let left = Left::first(left, MOST_UNEXPLAINED);
     left.iter().for_each(|left| store.is_to_be_explained(&left.episode.id));
+    let without_end = store.without_end()?;
     let alone = InstanceLock::take(Path::new(STATE_DIRECTORY), &options.state);
     let board = first_board(&options, engine, &alone, read_log(store.path())?.episodes);
     let rollups = rollups(&options.config, options.tables.as_deref(), &options.say, &board)?;
@@ -151,7 +154,9 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let (logbook, outbox) = (store.logbook(), store.outbox());
     let delivers_left = unsent::deliver_left(&outbox, &outputs, &board, &options.say);
     let Writing { threads, jobs, alerts } = Writing::start(store, settings, &board, &events, options.explain, &ending)?;
+    left_open::say_ends(&without_end, &board, &alerts);
     for left in left {
+        std::iter::once(&left.episode).chain(&left.along).for_each(|episode| left_open::restore(episode, &board));
         let _ = jobs.send(Job::Explain(Box::new(left)));
     }
     let workloads = WorkloadSeries::new(options.config.metrics.workloads as usize, PodNames::default());
@@ -176,7 +181,10 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         make: make_flight,
         recorders: Vec::new(),
         waits: None,
-        last_kept: BTreeMap::new(),
+        traces: TraceBudget::default(),
+        lines: LineBudget::default(),
+        ids: BTreeMap::new(),
+        last_id: None,
         last_armed: Instant::now(),
         calm_since: None,
         not_kept: 0,
@@ -234,7 +242,8 @@ impl Writing {
     ) -> Result<Writing, RunError> {
         let ((jobs, work), (tasks, written), (alerts, opened)) = (channel(), channel(), channel());
         let outputs = settings.outputs.clone();
-        let alert_sender = AlertSender { outputs: outputs.clone(), logbook: store.logbook(), board: Arc::clone(board) };
+        let alert_sender =
+            AlertSender { outputs: outputs.clone(), store: Arc::clone(&store), board: Arc::clone(board) };
         let explainer = Explainer {
             store: Arc::clone(&store),
             settings,
@@ -329,12 +338,16 @@ struct Watch {
     recorders: Vec<JoinHandle<()>>,
     /// An episode that has begun and is being recorded.
     waits: Option<Waiting>,
-    /// By class: episodes that any user can cause do not delay those of other classes.
-    last_kept: BTreeMap<VictimClass, Instant>,
+    traces: TraceBudget,
+    lines: LineBudget,
+    /// Ids of the open episodes that have a line, by their numbers.
+    ids: BTreeMap<u64, String>,
+    /// The id of the latest episode, and how many have its time.
+    last_id: Option<(String, u32)>,
     last_armed: Instant,
     /// Time of the last reading, if nothing in it can develop into an episode.
     calm_since: Option<Instant>,
-    /// Episodes not kept since the last one that was.
+    /// Episodes without a line since the last one that has one.
     not_kept: u64,
     outputs: Outputs,
     /// Time of the next push of metrics, if enabled.

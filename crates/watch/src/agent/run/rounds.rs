@@ -101,7 +101,8 @@ impl Watch {
         match lateness {
             Lateness::Usual => {}
             Lateness::MachineStood => {
-                self.detector.forget();
+                let ended = self.detector.forget();
+                self.end_episodes(ended);
                 (self.say)(&format!("this machine stood still for {seconds} s: what waited meanwhile is no episode"));
             }
             Lateness::ProcessStopped => {
@@ -154,13 +155,8 @@ impl Watch {
         self.publish(reading);
         self.arm(step.armed);
         step.begun.iter().for_each(|begun| self.begin(begun));
-        if !step.hidden.is_empty() {
-            self.board.write(|published| step.hidden.iter().for_each(|role| published.counts.suppress(role)));
-            // They are in the trace that is being recorded.
-            if let Some(waiting) = &mut self.waits {
-                step.hidden.iter().for_each(|role| waiting.episode.note_role(role));
-            }
-        }
+        step.joined.iter().for_each(|joined| self.join(joined));
+        self.end_episodes(step.ended);
         Ok(())
     }
 
@@ -179,7 +175,7 @@ impl Watch {
             published.next(Arc::clone(&reading));
         });
         if let Some(rollups) = &mut self.rollups {
-            rollups.see(&reading, &self.board.read());
+            rollups.see(&reading, &self.board);
         }
         self.push_if_due();
     }

@@ -48,7 +48,9 @@ pub struct WatchStatus {
     pub kept_bytes: Option<u64>,
     /// Of these, waiting to be explained.
     pub unexplained: Option<u64>,
-    /// Episodes that came too soon after another.
+    /// Episodes that have a line and no trace: their culprit had one just before, or there were too many.
+    pub without_trace: Option<u64>,
+    /// Episodes without a line: too many began at once.
     pub not_kept: Option<u64>,
     /// Victims without an episode of their own, by role.
     pub suppressed: BTreeMap<String, u64>,
@@ -96,6 +98,7 @@ impl Watch {
             kept: counts.kept.map(|kept| kept.episodes as u64),
             kept_bytes: counts.kept.map(|kept| kept.bytes),
             unexplained: counts.kept.map(|kept| kept.unexplained as u64),
+            without_trace: Some(counts.without_trace),
             not_kept: Some(counts.not_kept),
             suppressed: counts.suppressed.clone(),
             open: Some(self.detector.is_open()),

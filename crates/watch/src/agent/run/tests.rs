@@ -11,6 +11,7 @@ use crate::agent::outputs::Message;
 use crate::agent::outputs::http::metrics;
 use crate::agent::trace_writer::Job;
 use crate::engine::reading::{Quiet, Reading};
+use crate::episode::End;
 use crate::testing::{Scene, at};
 
 fn outputs(config: &Config, board: &Arc<Board>) -> Outputs {
@@ -57,7 +58,10 @@ impl Rig {
             make: |_, _| Err(unstarve_record::RecordError::NoTracefs),
             recorders: Vec::new(),
             waits: None,
-            last_kept: BTreeMap::new(),
+            traces: TraceBudget::default(),
+            lines: LineBudget::default(),
+            ids: BTreeMap::new(),
+            last_id: None,
             last_armed: Instant::now(),
             calm_since: None,
             not_kept: 0,
@@ -346,7 +350,7 @@ fn the_first_word_on_an_episode_waits_for_no_trace_and_no_explanation() {
         let reading = Arc::new(scene.reading(crate::testing::at(step as u64 * 250)));
         rig.watch.detector.see(reading).begun.iter().for_each(|begun| rig.watch.begin(begun));
     }
-    let Ok(Alert::Opened(word)) = rig.alerts.try_recv() else { panic!("nothing is said") };
+    let Ok(Alert::Said(word)) = rig.alerts.try_recv() else { panic!("nothing is said") };
     assert!(rig.jobs.try_recv().is_err(), "it is still being recorded");
     assert_eq!(word.stage, crate::episode::Stage::Begun);
     assert_eq!((word.rule.map(unstarve_sched::Rule::word), word.ns), (Some("class"), Some(85_000_000)));
@@ -531,4 +535,205 @@ fn by_other_thresholds_it_is_read_at_once() {
     rig.watch.calm_since = Some(Instant::now());
     rig.reload("[thresholds]\nwait = \"1ms\"\n");
     assert_eq!(rig.watch.calm_since, None);
+}
+
+/// Starts an episode of ksoftirqd behind a real-time task; returns the next number of a reading.
+fn begin_one(rig: &mut Rig) -> Scene {
+    let scene = |ms: u64| Scene::new().blame("ksoftirqd", crate::engine::reading::RoleKind::RealTime, ms * 1_000_000);
+    let second = scene(85).wait("ksoftirqd", 85_000_000);
+    for (step, scene) in [scene(0), second.clone()].into_iter().enumerate() {
+        let step = rig.watch.detector.see(Arc::new(scene.reading(at(step as u64 * 250))));
+        step.begun.iter().for_each(|begun| rig.watch.begin(begun));
+        rig.watch.end_episodes(step.ended);
+    }
+    second
+}
+
+impl Rig {
+    /// The stages and ends of all words so far; those for the log alone are noted.
+    fn words(&self) -> Vec<(crate::episode::Stage, Option<crate::episode::EndReason>, bool)> {
+        let words = self.alerts.try_iter().map(|alert| match alert {
+            Alert::Said(word) => (word.stage, word.ended_by, false),
+            Alert::Noted(word) => (word.stage, word.ended_by, true),
+            Alert::Configure(_) => panic!("nobody has configured anything"),
+        });
+        words.collect()
+    }
+
+    /// Passes on the episode that is recorded; the trace writer and the explainer are not there.
+    fn keep_now(&mut self) -> Box<crate::agent::trace_writer::Keep> {
+        self.watch.waits.as_mut().expect("it waits").until = Instant::now();
+        assert!(self.watch.keep_if_due());
+        match self.jobs.try_recv() {
+            Ok(Job::Keep(keep)) => keep,
+            _ => panic!("it is not handed over"),
+        }
+    }
+}
+
+#[test]
+fn an_episode_that_is_over_is_said_once_its_explanation_is() {
+    use crate::episode::{EndReason, Stage};
+
+    for is_explained_first in [true, false] {
+        let mut rig = Rig::new();
+        let scene = begin_one(&mut rig);
+        assert_eq!(rig.words(), [(Stage::Begun, None, false)]);
+        let explained = Arc::new(*rig.keep_now().episode);
+        let words = &rig.watch.board.last_words;
+        assert!(is_explained_first || rig.watch.detector.is_open());
+        if is_explained_first {
+            assert_eq!(words.complete(&explained), None);
+        }
+        for step in 2..40 {
+            let step = rig.watch.detector.see(Arc::new(scene.reading(at(step * 250))));
+            rig.watch.end_episodes(step.ended);
+        }
+        let expected = match is_explained_first {
+            true => (Stage::Ended, Some(EndReason::Calm), false),
+            false => (Stage::Begun, Some(EndReason::Calm), true),
+        };
+        assert_eq!(rig.words(), [expected]);
+        let last = rig.watch.board.last_words.complete(&explained);
+        assert_eq!(
+            last.map(|last| (last.stage, last.total_ns)),
+            (!is_explained_first).then_some((Stage::Ended, Some(85_000_000)))
+        );
+        assert_eq!(
+            rig.watch.board.read().counts.ended,
+            u64::from(is_explained_first),
+            "the publisher counts the other"
+        );
+        assert!(rig.watch.ids.is_empty());
+    }
+}
+
+/// SIGTERM.
+#[test]
+fn at_the_end_open_episodes_have_their_last_word() {
+    use crate::episode::{EndReason, Stage};
+
+    for is_explained in [true, false] {
+        let mut rig = Rig::new();
+        begin_one(&mut rig);
+        let explained = Arc::new(*rig.keep_now().episode);
+        if is_explained {
+            rig.watch.board.last_words.complete(&explained);
+        }
+        let Rig { watch, alerts, inbox, .. } = rig;
+        watch.end(Vec::new(), &inbox);
+        let words: Vec<_> = alerts.try_iter().collect();
+        let last = match (&words[..], is_explained) {
+            ([_, Alert::Said(last)], true) => last.as_ref(),
+            // The log has it for the next watch, which explains the trace.
+            ([_, Alert::Noted(note)], false) => note.as_ref(),
+            _ => panic!("{} words", words.len()),
+        };
+        assert_eq!(last.stage, if is_explained { Stage::Ended } else { Stage::Begun });
+        assert_eq!((last.ended_by, last.total_ns, last.lasts), (Some(EndReason::WatchEnded), Some(85_000_000), false));
+    }
+}
+
+/// SIGKILL: what the log has of open episodes, and what the next watch says of them.
+#[test]
+fn a_killed_watchs_open_episodes_are_ended_by_the_next_one() {
+    use crate::agent::store::{Limits, Store};
+    use crate::episode::{EndReason, Episode, Stage, id_of};
+
+    let (place, store) = crate::testing::store(Limits { bytes: u64::MAX, episodes: 9 });
+    let path = place.path().join("store");
+    let record = |number: u64, stage: Stage| {
+        let at = at(number * 1000).wall;
+        Episode { stage, lasts: true, ..Episode::begun(id_of(at), at) }
+    };
+    let limited = Episode { problem: Some("no trace: too many".into()), ..record(2, Stage::Begun) };
+    let over = record(3, Stage::Complete);
+    let of_before = Episode { lasts: false, ..record(4, Stage::Complete) };
+    let mut noted = record(5, Stage::Begun);
+    noted.note_end(&End::continued(at(6000).wall, "x".into()));
+    for word in [
+        &record(0, Stage::Begun),
+        &record(1, Stage::Complete),
+        &limited,
+        &over,
+        &of_before,
+        &record(5, Stage::Begun),
+        &noted,
+    ] {
+        store.logbook().add(word).expect("added");
+    }
+    store.logbook().add(&over.clone().ended(&End::unseen(EndReason::Calm))).expect("added");
+    drop(store);
+    let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 9 }).expect("a store");
+    let ids = |episodes: &[Episode]| episodes.iter().map(|episode| episode.id.clone()).collect::<Vec<_>>();
+    let without_end = store.without_end().expect("read");
+    assert_eq!(ids(&without_end), ids(&[record(1, Stage::Complete), limited.clone()]), "only the end is missing");
+    let rig = Rig::new();
+    left_open::say_ends(&without_end, &rig.watch.board, &rig.watch.alerts);
+    let killed = (Stage::Ended, Some(EndReason::WatchKilled), false);
+    assert_eq!(rig.words(), [killed, killed]);
+    // These have no trace after all, which is said first.
+    let left: Vec<Episode> = store.unexplained().expect("read").into_iter().map(|left| left.episode).collect();
+    assert_eq!(ids(&left), ids(&[record(0, Stage::Begun), noted.clone()]));
+    left.iter().for_each(|episode| left_open::restore(episode, &rig.watch.board));
+    let last = left.iter().map(|episode| rig.watch.board.last_words.complete(&Arc::new(episode.clone())));
+    let last: Vec<_> = last.map(|last| last.and_then(|last| last.ended_by)).collect();
+    assert_eq!(last, [Some(EndReason::WatchKilled), Some(EndReason::Continued)], "an end that was seen stays");
+}
+
+/// Three culprits in a second, then the first one again: each has a line, and all but the last a trace.
+#[test]
+fn each_starvation_has_a_line_and_each_culprit_a_trace() {
+    let mut rig = Rig::new();
+    let mut scene = Scene::new().group("/a").group("/b").group("/c").group("/victim");
+    let mut traced = Vec::new();
+    let mut step = 0;
+    let mut see = |rig: &mut Rig, scene: &Scene, traced: &mut Vec<bool>| {
+        let found = rig.watch.detector.see(Arc::new(scene.reading(at(step * 250))));
+        step += 1;
+        for begun in &found.begun {
+            rig.watch.begin(begun);
+            let is_traced = rig.watch.waits.take().is_some();
+            traced.push(is_traced);
+        }
+        rig.watch.end_episodes(found.ended);
+    };
+    see(&mut rig, &scene, &mut traced);
+    for culprit in ["/a", "/b", "/c", "/a"] {
+        scene = scene.blame_group("/victim", culprit, unstarve_sched::Rule::Weight, 3_000_000_000);
+        scene = scene.wait("/victim", 3_000_000_000);
+        see(&mut rig, &scene, &mut traced);
+        (0..24).for_each(|_| see(&mut rig, &scene, &mut traced));
+    }
+    assert_eq!(traced, [true, true, true, false]);
+    let begun = rig.words().into_iter().filter(|(stage, ..)| *stage == crate::episode::Stage::Begun);
+    assert_eq!(begun.filter(|(_, _, is_note)| !is_note).count(), 4, "each has a line");
+    let counts = rig.watch.board.read().counts.clone();
+    assert_eq!((counts.begun.values().sum::<u64>(), counts.without_trace, counts.not_kept), (4, 1, 0));
+    let listed = rig.watch.board.read().episodes.clone();
+    let last = listed.front().expect("listed");
+    assert!(
+        last.problem.as_deref().is_some_and(|why| why.starts_with("no trace: one of the same culprit")),
+        "{last:?}"
+    );
+    assert_eq!((last.stage, last.total_ns), (crate::episode::Stage::Ended, Some(3_000_000_000)), "nothing else comes");
+}
+
+/// Somebody makes culprits with ever new names.
+#[test]
+fn lines_are_limited_and_what_has_none_is_counted_and_said() {
+    let mut rig = Rig::new();
+    let names: Vec<String> = (0..60).map(|number| format!("/pods/{number:02}")).collect();
+    let mut scene = names.iter().fold(Scene::new().group("/pods"), |scene, name| scene.stopped(name, 0.1, 0));
+    for step in 0..8 {
+        let found = rig.watch.detector.see(Arc::new(scene.reading(at(step * 250))));
+        found.begun.iter().for_each(|begun| rig.watch.begin(begun));
+        scene = names.iter().fold(scene, |scene, name| scene.stopped(name, 0.1, 225_000_000));
+    }
+    let counts = rig.watch.board.read().counts.clone();
+    assert_eq!((counts.begun.values().sum::<u64>(), counts.not_kept), (32, 28));
+    assert_eq!(rig.watch.not_kept, 28, "the next line says so");
+    assert!(rig.watch.status().contains("\"not_kept\":28"));
+    let ids: std::collections::BTreeSet<String> = rig.watch.ids.values().cloned().collect();
+    assert_eq!(ids.len(), 32, "each has an id of its own");
 }

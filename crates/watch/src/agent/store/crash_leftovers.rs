@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use unstarve_files::trust::Directory;
 
 use super::{ALONG, LARGEST_EPISODE, LOGGED, Rank, Store, StoreError, log};
-use crate::episode::{Episode, Stage};
+use crate::episode::{End, Episode};
 
 /// An episode that a killed watch has left to be explained.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,15 +35,19 @@ impl Store {
     /// # Errors
     /// If the directory or the log cannot be read.
     pub fn unexplained(&self) -> Result<Vec<Left>, StoreError> {
-        let (begun, complete): (Vec<Episode>, Vec<Episode>) =
-            log::read(self.path())?.episodes.into_iter().partition(|episode| episode.stage == Stage::Begun);
+        let all = log::read(self.path())?.episodes.into_iter();
+        // Of the others only the end is missing, see [`Store::without_end`].
+        let (begun, complete): (Vec<Episode>, Vec<Episode>) = all.partition(Episode::expects_trace);
         let logged: BTreeSet<String> = complete.into_iter().map(|episode| episode.id).collect();
         // A long log is rotated, so that an episode can be missing in both files that are kept.
         let is_noted = |id: &String| self.directory_of(id).join(LOGGED).symlink_metadata().is_ok();
         let ids = self.ids()?.into_iter().filter(|id| !logged.contains(id) && !is_noted(id));
         let left = |id: String| {
-            let along = self.along(&id).into_iter().filter(|other| !logged.contains(&other.id)).collect();
-            Some(Left { episode: self.episode(&id)?, along })
+            let along = self.along(&id).into_iter().filter(|other| !logged.contains(&other.id));
+            Some(Left {
+                episode: with_end(self.episode(&id)?, &begun),
+                along: along.map(|other| with_end(other, &begun)).collect(),
+            })
         };
         let mut all: Vec<Left> = ids.filter_map(left).collect();
         let has = |left: &Left, id: &str| left.episode.id == id || left.along.iter().any(|other| other.id == id);
@@ -56,6 +60,15 @@ impl Store {
         Ok(all)
     }
 
+    /// Episodes whose last word the earlier watch did not say, though only the end was missing.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub fn without_end(&self) -> Result<Vec<Episode>, StoreError> {
+        let all = log::read(self.path())?.episodes.into_iter();
+        Ok(all.filter(|episode| episode.lasts && !episode.expects_trace()).collect())
+    }
+
     /// The episodes that share a trace, as they were when it was written.
     pub(super) fn along(&self, id: &str) -> Vec<Episode> {
         let bytes = Directory::open(&self.directory_of(id))
@@ -63,4 +76,12 @@ impl Store {
         let Ok(Some(bytes)) = bytes else { return Vec::new() };
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
+}
+
+/// The same with the end that the log has of it: it ended before it was explained.
+fn with_end(mut episode: Episode, words: &[Episode]) -> Episode {
+    if let Some(end) = words.iter().find(|word| word.is_same(&episode)).and_then(End::of) {
+        episode.note_end(&end);
+    }
+    episode
 }

@@ -1,4 +1,13 @@
-//! Enforces the store's limits: removes the oldest episodes first, those of programs before those of kernel threads.
+//! Enforces the store's limits. What is removed for a new trace, in this order, the oldest of each kind first:
+//!
+//! | for a new trace of | dumps | programs beyond their share | kernel threads beyond theirs | other kernel threads | other programs |
+//! |---|---|---|---|---|---|
+//! | a dump | 1 | – | – | – | – |
+//! | programs | 1 | 2 | 3 | – | 4 |
+//! | kernel threads | 1 | 2 | 3 | 4 | 5 |
+//!
+//! The share of programs is a quarter of the limits, that of kernel threads the rest: any user can cause episodes of programs, and episodes of kernel
+//! threads keep out those of programs only from what is theirs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -27,9 +36,11 @@ pub(super) struct Entry {
     rank: Rank,
 }
 
-/// The class of an episode's victim: episodes that any user can cause must not displace those of kernel threads.
+/// What a trace is of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
+    /// Nothing that was seen to starve: it was asked for by hand.
+    Dump,
     /// Programs.
     Programs,
     /// Kernel threads.
@@ -38,9 +49,9 @@ pub(crate) enum Rank {
 
 impl Rank {
     /// By what the counters saw.
-    fn of(episode: &Episode) -> Rank {
-        let seen = episode.trigger.as_ref();
-        let role = seen.and_then(|seen| seen.victim.as_ref()?.role.as_deref());
+    pub fn of(episode: &Episode) -> Rank {
+        let Some(seen) = &episode.trigger else { return Rank::Dump };
+        let role = seen.victim.as_ref().and_then(|victim| victim.role.as_deref());
         let kind = role.and_then(|role| RoleKind::FIXED.iter().find(|kind| kind.word() == role));
         kind.map_or(Rank::Programs, |kind| Rank::of_role(*kind))
     }
@@ -50,14 +61,9 @@ impl Rank {
         if kind.is_kernel() { Rank::Kernel } else { Rank::Programs }
     }
 
-    /// The rank of a new episode: a dump that root requests can displace any other.
-    pub fn of_new(episode: &Episode) -> Rank {
-        if episode.trigger.is_none() { Rank::Kernel } else { Rank::of(episode) }
-    }
-
-    /// The rank of a new trace: the highest of all episodes that it shows.
+    /// The rank of a trace: the highest of all episodes that it shows.
     pub fn of_all(episode: &Episode, along: &[Episode]) -> Rank {
-        std::iter::once(episode).chain(along).map(Rank::of_new).max().unwrap_or(Rank::Programs)
+        std::iter::once(episode).chain(along).map(Rank::of).max().unwrap_or(Rank::Dump)
     }
 }
 
@@ -85,7 +91,7 @@ impl From<u64> for Expected {
     }
 }
 
-/// Expected sizes by rank: any user can cause traces of programs, so that their size must not affect those of kernel threads.
+/// Expected sizes by rank, a dump's as of kernel threads: any user can cause traces of programs, so that their size must not affect those of kernel threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ExpectedByRank {
     programs: Expected,
@@ -102,14 +108,14 @@ impl ExpectedByRank {
     pub fn of(&self, rank: Rank) -> Expected {
         match rank {
             Rank::Programs => self.programs,
-            Rank::Kernel => self.kernel,
+            Rank::Dump | Rank::Kernel => self.kernel,
         }
     }
 
     pub fn of_mut(&mut self, rank: Rank) -> &mut Expected {
         match rank {
             Rank::Programs => &mut self.programs,
-            Rank::Kernel => &mut self.kernel,
+            Rank::Dump | Rank::Kernel => &mut self.kernel,
         }
     }
 }
@@ -142,7 +148,7 @@ impl Store {
     }
 
     /// Removes the oldest episodes until one more of `expected` bytes is within the limits and leaves the reserve on the disk; returns their ids.
-    /// If removing all of them would not free enough space, none is removed. An episode of programs never displaces those of kernel threads.
+    /// If removing all of them would not free enough space, none is removed.
     ///
     /// # Errors
     /// If a system call fails, or if there is no room.
@@ -161,29 +167,26 @@ impl Store {
     /// If a system call fails, or if there is no room.
     pub(super) fn room(&self, expected: Expected, rank: Rank) -> Result<Vec<String>, StoreError> {
         let entries = self.entries()?;
-        let (limits, (held, mut entries)) = {
+        let (limits, (held, entries)) = {
             let state = self.state();
             let parts: (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| state.is_held(&entry.id));
             (state.limits, parts)
         };
         let lacking = self.lacking(expected.on_disk);
-        entries.sort_by_key(|entry| entry.rank);
-        let held = self.by_rank(&held);
-        let kept = self.by_rank(&entries);
-        let may_go = if rank == Rank::Kernel { entries.len() } else { kept.programs.len() };
-        match kept.to_go(&held, limits, expected.trace, lacking, rank) {
-            Some(count) if count <= may_go => Ok(entries.into_iter().take(count).map(|entry| entry.id).collect()),
+        let sized =
+            |entries: Vec<Entry>| -> Vec<Sized> { entries.into_iter().map(|entry| self.sized(entry)).collect() };
+        let (held, queue) = (sized(held), Queue::of(sized(entries), limits, rank));
+        match queue.to_go(&held, limits, expected.trace, lacking, rank) {
+            Some(count) if count <= queue.may_go => {
+                Ok(queue.all.into_iter().take(count).map(|entry| entry.id).collect())
+            }
             Some(_) => Err(StoreError::Reserved(self.path().to_owned())),
             None => Err(StoreError::io(self.path())(std::io::ErrorKind::StorageFull.into())),
         }
     }
 
-    fn by_rank(&self, entries: &[Entry]) -> SizesByRank {
-        let of = |rank: Rank| {
-            let entries = entries.iter().filter(|entry| entry.rank == rank);
-            entries.map(|entry| Size::of(&self.directory_of(&entry.id))).collect()
-        };
-        SizesByRank { programs: of(Rank::Programs), kernel: of(Rank::Kernel) }
+    fn sized(&self, entry: Entry) -> Sized {
+        Sized { size: Size::of(&self.directory_of(&entry.id)), id: entry.id, rank: entry.rank }
     }
 
     /// Bytes to be freed before `expected` bytes can be written without using the reserve.
@@ -218,29 +221,91 @@ impl Size {
     }
 }
 
-/// Sizes of episodes by rank, oldest first.
-struct SizesByRank {
-    programs: Vec<Size>,
-    kernel: Vec<Size>,
+/// An episode with the size of its files.
+#[derive(Clone, Debug)]
+struct Sized {
+    id: String,
+    rank: Rank,
+    size: Size,
 }
 
-impl SizesByRank {
-    fn all(&self) -> Vec<Size> {
-        [&self.programs[..], &self.kernel[..]].concat()
-    }
+/// Programs have this part of the limits: one quarter.
+const PROGRAMS_PART: u64 = 4;
 
-    /// Number of episodes to remove for one of `rank`, those of programs first; `None` if removing all of them does not free enough space. The
-    /// `held` episodes are not removed now: they are few, and are still to be explained. But they count towards the limits.
-    fn to_go(&self, held: &SizesByRank, limits: Limits, expected: u64, lacking: u64, rank: Rank) -> Option<usize> {
-        let sizes = self.all();
-        let beside = |held: &[Size]| oldest_to_go(&sizes, expected, limits.without(held), lacking);
-        let all = beside(&held.all())?;
+impl Limits {
+    /// The part of a rank that others do not displace.
+    fn share(self, rank: Rank) -> Limits {
+        let programs = Limits {
+            bytes: self.bytes / PROGRAMS_PART,
+            episodes: self.episodes / usize::try_from(PROGRAMS_PART).unwrap_or(usize::MAX),
+        };
         match rank {
-            Rank::Programs => Some(all),
-            // Any user can cause episodes of programs: held ones do not displace those of kernel threads.
-            Rank::Kernel => Some(all.min(beside(&held.kernel)?.max(self.programs.len()))),
+            Rank::Dump => Limits { bytes: 0, episodes: 0 },
+            Rank::Programs => programs,
+            Rank::Kernel => Limits { bytes: self.bytes - programs.bytes, episodes: self.episodes - programs.episodes },
         }
     }
+}
+
+/// The episodes that are not held, in the order in which they are removed for a new one.
+struct Queue {
+    all: Vec<Sized>,
+    /// The number of them that may be removed for it.
+    may_go: usize,
+    /// The number of them before those that only others' episodes of the same rank may displace.
+    before_kernel: usize,
+}
+
+impl Queue {
+    /// `entries` are sorted, the oldest first.
+    fn of(entries: Vec<Sized>, limits: Limits, rank: Rank) -> Queue {
+        let (dumps, others): (Vec<Sized>, Vec<Sized>) = entries.into_iter().partition(|entry| entry.rank == Rank::Dump);
+        let (programs, kernel) = others.into_iter().partition(|entry| entry.rank == Rank::Programs);
+        let [programs, kernel] =
+            [(programs, Rank::Programs), (kernel, Rank::Kernel)].map(|(all, of)| beyond(all, limits.share(of)));
+        let before_kernel = dumps.len() + programs.0.len();
+        let may_go = match rank {
+            Rank::Dump => dumps.len(),
+            Rank::Programs => before_kernel + kernel.0.len() + programs.1.len(),
+            Rank::Kernel => before_kernel + kernel.0.len() + programs.1.len() + kernel.1.len(),
+        };
+        let last = match rank {
+            Rank::Kernel => [kernel.1, programs.1],
+            Rank::Dump | Rank::Programs => [programs.1, kernel.1],
+        };
+        let all = [dumps, programs.0, kernel.0].into_iter().chain(last).flatten().collect();
+        Queue { all, may_go, before_kernel }
+    }
+
+    /// Number of episodes to remove for one of `rank`; `None` if removing all of them does not free enough space. The `held` episodes are not removed
+    /// now: they are few, and are still to be explained. But they count towards the limits.
+    fn to_go(&self, held: &[Sized], limits: Limits, expected: u64, lacking: u64, rank: Rank) -> Option<usize> {
+        let sizes: Vec<Size> = self.all.iter().map(|entry| entry.size).collect();
+        let beside = |held: &[Size]| oldest_to_go(&sizes, expected, limits.without(held), lacking);
+        let all = beside(&held.iter().map(|entry| entry.size).collect::<Vec<_>>())?;
+        if rank != Rank::Kernel {
+            return Some(all);
+        }
+        // Any user can cause episodes of programs: held ones do not displace those of kernel threads.
+        let of_kernel = held.iter().filter(|entry| entry.rank == Rank::Kernel);
+        let needed = beside(&of_kernel.map(|entry| entry.size).collect::<Vec<_>>())?;
+        Some(all.min(needed.max(self.before_kernel)))
+    }
+}
+
+/// Divides episodes into those beyond a share and the newest ones within it, both with the oldest first.
+fn beyond(mut entries: Vec<Sized>, share: Limits) -> (Vec<Sized>, Vec<Sized>) {
+    let mut left = share;
+    let fits = |entry: &&Sized| {
+        let fits = left.episodes > 0 && left.bytes >= entry.size.bytes;
+        if fits {
+            left = Limits { bytes: left.bytes - entry.size.bytes, episodes: left.episodes - 1 };
+        }
+        fits
+    };
+    let within = entries.iter().rev().take_while(fits).count();
+    let rest = entries.split_off(entries.len() - within);
+    (entries, rest)
 }
 
 /// Minimum number of the oldest to remove; `None` if removing all of them does not free enough space.
@@ -267,6 +332,49 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Episodes with a letter for each: a dump, of programs, of kernel threads; each of ten bytes, the oldest first.
+    fn entries(letters: &str) -> Vec<Sized> {
+        let rank = |letter| match letter {
+            'd' => Rank::Dump,
+            'p' => Rank::Programs,
+            _ => Rank::Kernel,
+        };
+        let size = Size { bytes: 10, on_disk: 10 };
+        let sized = |(at, letter)| Sized { id: format!("{letter}{at}"), rank: rank(letter), size };
+        letters.chars().enumerate().map(sized).collect()
+    }
+
+    /// Each kind of new trace beside each mix of what a full store of eight has: programs have two of them, kernel threads six.
+    #[test]
+    fn what_goes_for_whom_is_decided_by_the_table() {
+        let limits = Limits { bytes: 1000, episodes: 8 };
+        let goes = |kept: &str, rank: Rank| {
+            let queue = Queue::of(entries(kept), limits, rank);
+            let count = queue.to_go(&[], limits, 10, 0, rank).expect("there is room");
+            match count <= queue.may_go {
+                true => queue.all.iter().take(count).map(|entry| entry.id.as_str()).collect::<Vec<_>>().join(" "),
+                false => "refused".to_owned(),
+            }
+        };
+        for (kept, dump, programs, kernel) in [
+            // A dump takes the place of a dump, and of nothing else; all others take it first.
+            ("kkkkppd", "", "", ""),
+            ("kkkkpppd", "d7", "d7", "d7"),
+            ("kkkkpppp", "refused", "p4", "p4"),
+            ("kkkkkkkk", "refused", "k0", "k0"),
+            ("pppppppp", "refused", "p0", "p0"),
+            // Programs get their share of what kernel threads have filled, one after the other.
+            ("kkkkkkkp", "refused", "k0", "k0"),
+            ("kkkkkkpp", "refused", "p6", "k0"),
+            // Kernel threads leave programs their share.
+            ("pkkkkkpp", "refused", "p0", "p0"),
+            ("ppkkkkkk", "refused", "p0", "k2"),
+        ] {
+            let found = [Rank::Dump, Rank::Programs, Rank::Kernel].map(|rank| goes(kept, rank));
+            assert_eq!(found, [dump, programs, kernel], "{kept}");
+        }
+    }
 
     fn sizes(bytes: &[u64]) -> Vec<Size> {
         bytes.iter().map(|bytes| Size { bytes: *bytes, on_disk: *bytes }).collect()

@@ -1,6 +1,6 @@
 //! `episodes.jsonl`: an append-only log with a line for each record of an episode. Readers take the last record.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -202,16 +202,24 @@ pub(super) fn read(directory: &Path) -> Result<LogRead, StoreError> {
             }
         }
     }
-    leave_out_first_words(&mut read.episodes);
+    leave_out_earlier_words(&mut read.episodes);
     Ok(read)
 }
 
-/// Drops the first record of episodes that have a final one.
-fn leave_out_first_words(episodes: &mut Vec<Episode>) {
-    let complete = episodes.iter().filter(|episode| episode.stage == Stage::Complete);
-    let said: BTreeSet<String> =
-        complete.flat_map(|episode| [Some(&episode.id), episode.announced_as.as_ref()]).flatten().cloned().collect();
-    episodes.retain(|episode| episode.stage == Stage::Complete || !said.contains(&episode.id));
+/// Keeps of each episode the record of the latest stage, and of several of one stage the last. Threads may have added them in another order.
+fn leave_out_earlier_words(episodes: &mut Vec<Episode>) {
+    let mut last: BTreeMap<String, (Stage, usize)> = BTreeMap::new();
+    for (at, episode) in episodes.iter().enumerate() {
+        let known = last.entry(episode.id.clone()).or_insert((episode.stage, at));
+        *known = (*known).max((episode.stage, at));
+    }
+    let later = episodes.iter().filter(|episode| episode.stage > Stage::Begun);
+    let announced: BTreeSet<String> = later.filter_map(|episode| episode.announced_as.clone()).collect();
+    let mut at = 0..;
+    episodes.retain(|episode| {
+        let is_last = last.get(&episode.id).map(|(_, at)| *at) == at.next();
+        is_last && (episode.stage > Stage::Begun || !announced.contains(&episode.id))
+    });
 }
 
 #[cfg(test)]

@@ -94,10 +94,9 @@ pub enum StoreError {
     /// Another watch uses the store.
     #[error("another watch keeps its episodes in {}; stop it first, or give this one another store.directory", .0.display())]
     Busy(PathBuf),
-    /// Only episodes of kernel threads could be removed, and the new one is of programs.
+    /// Only episodes could be removed that the new one must not displace: of kernel threads by one of programs, any by a dump.
     #[error(
-        "{} is full of episodes of kernel threads, which one of programs does not push out; remove some, or raise store.episodes or \
-         store.mib", .0.display()
+        "{} is full of episodes that this one does not push out; remove some, or raise store.episodes or store.mib", .0.display()
     )]
     Reserved(PathBuf),
 }
@@ -292,6 +291,16 @@ impl Store {
         let path = self.directory_of(&episode.id);
         let directory = Directory::open(&path)?;
         note_in(&directory, episode).and_then(|()| directory.sync()).map_err(StoreError::io(&path))
+    }
+
+    /// Adds a record of an episode to the log, and replaces the one beside its trace, if it has its own and that was not removed.
+    ///
+    /// # Errors
+    /// If a system call fails, see [`Logbook::add`].
+    pub(crate) fn add(&self, episode: &Episode) -> Result<(), StoreError> {
+        let has_own = episode.trace_bytes.is_some() && self.directory_of(&episode.id).symlink_metadata().is_ok();
+        let noted = if has_own { self.note(episode) } else { Ok(()) };
+        self.logbook.add(episode).and(noted)
     }
 
     /// Marks an episode as explained: it can be removed to make room.

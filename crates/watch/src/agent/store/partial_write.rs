@@ -18,7 +18,7 @@ impl Store {
     ///
     /// This program writes complete episodes, unless a disk drops data that it has confirmed. Earlier versions synced only the log (decision 0470).
     pub(super) fn remove_torn(&self, logged: &[Episode]) -> Result<Vec<String>, StoreError> {
-        let complete = logged.iter().filter(|episode| episode.stage == Stage::Complete);
+        let complete = logged.iter().filter(|episode| episode.stage > Stage::Begun);
         let complete: BTreeSet<&str> = complete.map(|episode| episode.id.as_str()).collect();
         let is_told = |id: &str| complete.contains(id) || self.directory_of(id).join(LOGGED).symlink_metadata().is_ok();
         let (mut removed, mut kept) = (Vec::new(), Vec::new());

@@ -78,11 +78,16 @@ fn an_episode_of_programs_pushes_out_none_of_kernel_threads() {
     assert_eq!(store.ids().expect("ids"), ids([2, 3, 4]));
     keep_whole(&store, &about("kworker", 6)).expect("one of its own rank");
     assert_eq!(store.ids().expect("ids"), ids([3, 4, 6]));
-    // A dump that root requests always gets room, and is the first to be removed.
-    keep_whole(&store, &episode(7)).expect("a dump");
-    assert_eq!(store.ids().expect("ids"), ids([4, 6, 7]));
+    // A dump takes the place of none that was seen to starve, and is the first to be removed.
+    let refused = keep_whole(&store, &episode(7)).expect_err("it would push one out");
+    assert!(matches!(&refused, StoreError::Reserved(_)), "{refused:?}");
+    store.limit(Limits { bytes: u64::MAX, episodes: 4 });
+    keep_whole(&store, &episode(7)).expect("a dump, where there is room");
+    store.limit(Limits { bytes: u64::MAX, episodes: 3 });
+    keep_whole(&store, &about("other", 8)).expect_err("there is none for programs");
+    store.limit(Limits { bytes: u64::MAX, episodes: 4 });
     keep_whole(&store, &about("other", 8)).expect("in the place of the dump");
-    assert_eq!(store.ids().expect("ids"), ids([4, 6, 8]));
+    assert_eq!(store.ids().expect("ids"), [3, 4, 6, 8].map(|number| episode(number).id));
 }
 
 #[test]

@@ -341,8 +341,10 @@ fn episodes(published: &Published) -> Panel {
             episode.rule.map(|rule| rule.to_string()).unwrap_or_default(),
             episode.ns.map(|ns| Nanos(ns).to_string()).unwrap_or_default(),
             match episode.stage {
-                Stage::Begun => "being recorded".to_owned(),
-                Stage::Complete => episode.counts_as().map_or("not explained", FindingId::as_str).to_owned(),
+                Stage::Begun if episode.expects_trace() => "being recorded".to_owned(),
+                Stage::Begun | Stage::Complete | Stage::Ended => {
+                    episode.counts_as().map_or("not explained", FindingId::as_str).to_owned()
+                }
             },
         ],
         hint: episode.verdict.clone(),
@@ -356,7 +358,7 @@ fn episodes(published: &Published) -> Panel {
         _ => "newest first".to_owned(),
     };
     if published.counts.not_kept > 0 {
-        let _ = write!(note, "; {} not kept, too soon after another", published.counts.not_kept);
+        let _ = write!(note, "; {} without a line, too many at once", published.counts.not_kept);
     }
     Panel {
         title: "Episodes".to_owned(),
