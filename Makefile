@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql release dist install demo test test-sql test-views test-spark test-dist test-guests deny proofs truth kernels bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
+.PHONY: help setup build release dist install demo test test-views test-spark test-dist test-guests deny proofs truth kernels bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy watch-injections bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -19,11 +19,6 @@ build: ## target/release/unstarve
 	tools/setup.sh build
 	cargo build --release -p unstarve-cli $$(tools/features.sh)
 	@echo "$$CARGO_TARGET_DIR/release/unstarve"
-
-build-sql: ## target/sql/release/unstarve-sql, the engine of `unstarve sql`
-	tools/setup.sh build
-	cargo build --release --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
-	@echo "$$CARGO_TARGET_DIR/sql/release/unstarve-sql"
 
 release: ## the program as it is shipped, optimised by a profile of its own work: two builds, some ten minutes
 	tools/setup.sh build
@@ -42,9 +37,6 @@ demo: ## provokes a starvation for four seconds, records it, explains it, and cl
 
 test: setup ## all tests; the live ones need root and tracefs, else they say that they were skipped
 	tools/test.sh
-
-test-sql: setup ## of all tests those of unstarve-sql: DuckDB as a second opinion, a server of S3
-	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/engines"
 
 test-views: ## the views of many hosts' tables by DuckDB, ClickHouse and Spark, and what they say without a table
 	tools/setup.sh engines
@@ -105,15 +97,18 @@ bench-watch: ## what the watch costs: a switch, beside nothing and perf sched re
 	cargo build --profile bench-quick -p unstarve-cli -p unstarve-watch $$(tools/features.sh) --bin unstarve --example readings
 	bench/watch.sh "$$CARGO_TARGET_DIR/bench-quick/examples/readings" "$$CARGO_TARGET_DIR/bench-quick/unstarve"
 
-bench-fleet: build build-sql ## many hosts: merging, size, every view cold and warm, beside DuckDB's answers; HOSTS=1000 HOURS=24 ROWS=250 (72 million)
+bench-fleet: build ## many hosts: merging, size, every view cold and warm, beside DuckDB's answers; HOSTS=1000 HOURS=24 ROWS=250 (72 million)
 	tools/setup.sh fleet
 	cargo build --release -p unstarve-tables --features columnar --example fleet
 	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" bench/fleet.py "$$CARGO_TARGET_DIR/release/unstarve" \
-		"$$CARGO_TARGET_DIR/sql/release/unstarve-sql" "$$CARGO_TARGET_DIR/release/examples/fleet" --hosts $(or $(HOSTS),1000) --hours $(or $(HOURS),24) \
+		"$$CARGO_TARGET_DIR/release/examples/fleet" --hosts $(or $(HOSTS),1000) --hours $(or $(HOURS),24) \
 		$(if $(ROWS),--rows $(ROWS))
 
 watch-healthy: build ## the watch beside an idle machine, a compile, fio, pgbench, redis and nginx: none may give an episode; needs root
 	bench/watch_healthy.sh "$$CARGO_TARGET_DIR/release/unstarve"
+
+watch-injections: build ## starves 40 programs on purpose, and asks the watch for a line of each; needs root and a quiet machine, six minutes
+	bench/watch_injections.py "$$CARGO_TARGET_DIR/release/unstarve"
 
 bench-tuned: build ## the guard beside TuneD doing the same; needs root and the package tuned
 	cargo build --release -p unstarve-load

@@ -14,14 +14,12 @@ ask() { # workspace, checks and options…
     echo "\$ cargo deny --manifest-path $1/Cargo.toml check ${*:2}"
     "$deny" --locked --workspace --manifest-path "$1/Cargo.toml" --config deny.toml check -A license-exception-not-encountered --hide-inclusion-graph "${@:2}" || failed=1
 }
-# What DataFusion brings twice is its own matter.
 ask . licenses bans sources
 ask fuzz -A unmatched-skip licenses bans sources
-ask sql -A duplicate -A unmatched-skip -A unnecessary-skip licenses bans sources
 
 # A Git repository, which a machine behind a mirror of crates.io may not reach: that is no word on the crates.
 if said=$(timeout -k 5 20 "$deny" --locked --config deny.toml fetch db 2>&1); then
-    for workspace in . fuzz sql; do
+    for workspace in . fuzz; do
         # What is forgiven in one workspace is not in the others.
         ask "$workspace" -A advisory-not-detected advisories
     done

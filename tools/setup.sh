@@ -142,10 +142,12 @@ if [[ $purpose = dist ]]; then
         timeout -k 10 200 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" pyyaml kubernetes-validate ||
         echo "setup: kubernetes-validate could not be installed for Python" >&2
 fi
-# A second engine that reads the same tables, and a server of the S3 API.
-if [[ $purpose = test || $purpose = fleet ]] && ! PYTHONPATH=$python python3 -c 'import duckdb, moto.server' 2>/dev/null; then
-    timeout -k 10 400 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python" duckdb 'moto[s3,server]' ||
-        echo "setup: duckdb and moto could not be installed for Python" >&2
+# The engine of `unstarve sql`, its extension for buckets (of the same version), and a server of the S3 API.
+if [[ $purpose = test || $purpose = fleet ]] && ! PYTHONPATH=$python python3 -c 'import duckdb_cli, duckdb_extension_httpfs, moto.server' 2>/dev/null; then
+    pip=(timeout -k 10 400 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$python")
+    # The extension's package asks for the module of Python, too, which is not used.
+    "${pip[@]}" duckdb-cli==1.5.5 'moto[s3,server]' && "${pip[@]}" --no-deps duckdb-extension-httpfs==1.5.5 ||
+        echo "setup: duckdb-cli, duckdb-extension-httpfs and moto could not be installed for Python" >&2
 fi
 command -v cc >/dev/null || { echo "setup: there is no C compiler (cc), which Rust links with" >&2; exit 1; }
 echo "setup: $(cargo --version)"

@@ -4,7 +4,7 @@
 # program has a time limit of its own, and building has one apart from those. The last line adds everything up, and names what failed and
 # what did not run to its end; the lines before it name each test that was skipped, and why, or has hung.
 #
-# Live tests, those of SQL and guests that passed, none left out, are not run again for the same files on the same machine: that is
+# Live tests and guests that passed, none left out, are not run again for the same files on the same machine: that is
 # most of the time. With CI=true or UNSTARVE_TEST_AGAIN=1 everything is run.
 set -u
 exec </dev/null
@@ -88,6 +88,8 @@ once() { # stage, seconds for the tests, cargo test's arguments…
 # Where tools/setup.sh has put other projects' readers.
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve
 export PYTHONPATH=$cache/python${PYTHONPATH:+:$PYTHONPATH}
+# DuckDB's program, the engine of `unstarve sql`.
+export PATH=$PATH:$cache/python/duckdb_cli
 unchanged=() incomplete=() failed_stages=()
 read -ra features <<<"$(tools/features.sh)"
 known=$(everything) || known=
@@ -96,8 +98,6 @@ run tests 1200 --workspace "${features[@]}" --config "$(limit 420)"
 follow answers 600 tools/same-answers compare
 follow pages 420 tools/test_page.sh
 once live 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1
-# What answers SQL: a workspace of its own, whose libraries take longer to build than ours.
-once sql 2000 --manifest-path sql/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}/engines" --config "$(limit 480)"
 # Real kernels in guests; fetched once, into the user's cache. Minutes, unless one hangs; more of them: make test-guests.
 once guests 1600 --workspace "${features[@]}" --test smoke --config "$(limit 1500)" -- --ignored --test-threads=1
 ((${#unchanged[@]} == 0)) || printf '%s\n' "${unchanged[@]}"

@@ -99,6 +99,7 @@ create or replace view wait_steps as
 select host, victim_role, generate_subscripts(steps, 1) - 1 as step, unnest(steps) as n
 from (select host, victim_role, hist_sum(buckets) as steps from wait_hourly group by host, victim_role);
 
+-- Functions.
 -- A number whose sums have room.
 create or replace macro wide(n) as cast(n as decimal(38, 0));
 -- ns as a part of dt; empty where dt is 0.

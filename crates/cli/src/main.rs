@@ -22,7 +22,6 @@ mod doctor;
 mod evidence;
 mod explain;
 mod export;
-mod external_program;
 mod fail_on;
 mod fix;
 mod fleet;

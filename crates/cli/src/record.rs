@@ -223,7 +223,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 /// A size in KiB from `512K`, `16M`, `1G`.
-fn parse_kib(text: &str) -> Result<u32, String> {
+pub fn parse_kib(text: &str) -> Result<u32, String> {
     let (number, unit) = split_unit(text);
     let kib: u64 = match unit.to_ascii_uppercase().as_str() {
         "K" | "KB" | "KIB" => 1,

@@ -177,7 +177,7 @@ fn a_qemu_that_others_can_write_is_not_asked_for_its_version() {
 fn a_path_of_somebody_else_is_passed_over() {
     let Some(host) = Host::new() else { return };
     host.add_kernel();
-    for name in ["qemu-system-x86_64", "ldd", "sh", "apt-get", "apt-cache", "dpkg-deb", "tar", "unstarve-sql"] {
+    for name in ["qemu-system-x86_64", "ldd", "sh", "apt-get", "apt-cache", "dpkg-deb", "tar", "duckdb"] {
         host.marks(&format!("theirs/{name}"));
         host.marks(&format!("theirs/bin/{name}"));
     }
@@ -315,16 +315,17 @@ fn unprivileged_ids() -> u64 {
 }
 
 #[test]
-fn a_program_beside_that_others_can_write_is_not_become() {
+fn an_engine_that_others_can_write_is_not_run() {
     let Some(host) = Host::new() else { return };
     let place = host.path("theirs/bin");
     unstarve_testing::install_program(Path::new(env!("CARGO_BIN_EXE_unstarve")), &place.join("unstarve"))
         .expect("copied");
-    host.marks("theirs/bin/unstarve-sql");
-    chown(place.join("unstarve-sql"), Some(USER), None).expect("given away");
-    let output = Command::new(place.join("unstarve")).args(["sql", "--list"]).stdin(Stdio::null()).output();
+    host.marks("theirs/bin/duckdb");
+    chown(place.join("duckdb"), Some(USER), None).expect("given away");
+    let mut command = Command::new(place.join("unstarve"));
+    let output = command.args(["sql", "select 1", "/"]).env("PATH", &place).stdin(Stdio::null()).output();
     let output = output.expect("it runs");
     host.assert_no_mark();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("unstarve-sql: not trusted: it belongs to user"), "{}", said(&output));
+    assert!(said(&output).contains("duckdb: not trusted: it belongs to user"), "{}", said(&output));
 }

@@ -65,8 +65,7 @@ fn without_tests(text: &str) -> &str {
 
 fn sources_of(root: &Path) -> Vec<PathBuf> {
     let crates = fs::read_dir(root.join("crates")).expect("the crates").filter_map(Result::ok);
-    let crates = crates.map(|entry| entry.path().join("src"));
-    crates.chain([root.join("sql/src")]).filter(|path| path.is_dir()).collect()
+    crates.map(|entry| entry.path().join("src")).filter(|path| path.is_dir()).collect()
 }
 
 fn rust_files(directory: &Path) -> Vec<PathBuf> {

@@ -103,14 +103,14 @@ pub(crate) const EPISODE_COLUMNS: &[Column] = &[
         "",
         "why it counts as over: `calm`, `continued`, `watch-ended`, `watch-killed`, `machine-stood`, `crowded`",
     ),
-    optional("duration_ns", U64, "ns", "from the first reading in which its waits can have begun to `ended_at`"),
+    optional("duration_ns", I64, "ns", "from the first reading in which its waits can have begun to `ended_at`"),
     optional(
         "total_ns",
-        U64,
+        I64,
         "ns",
         "of what all tasks of the victim's role waited in that time, the part that the culprit's role and the rule are to blame for",
     ),
-    optional("waited_ns", U64, "ns", "all that the tasks of that role waited in that time"),
+    optional("waited_ns", I64, "ns", "all that the tasks of that role waited in that time"),
     optional(
         "continued_as",
         Text,

@@ -1,0 +1,253 @@
+//! Paths, globs and URLs become files, each of a table.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use unstarve_fleet::{CountingFile, CountingKind, counting_files};
+use unstarve_model::{clean, counted};
+
+use super::bucket::{Bucket, is_bucket};
+use super::duckdb::DuckDb;
+
+/// A file of a table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TableFile {
+    pub table: String,
+    /// As DuckDB opens it.
+    pub path: String,
+    /// The same rows by the hour, if the store has them.
+    pub hourly: Option<String>,
+}
+
+/// Which files are asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ask {
+    All,
+    /// Without what hosts wrote and `fleet compact` has not examined.
+    Merged,
+}
+
+/// What was asked for, as files. Each file is there once, however many places lead to it.
+#[derive(Default, Debug)]
+pub struct Found {
+    files: BTreeMap<String, TableFile>,
+    /// Directories and prefixes below which DuckDB may read.
+    pub roots: Vec<String>,
+    pub bucket: Option<Bucket>,
+}
+
+impl Found {
+    /// The files of a table.
+    pub fn of<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a TableFile> {
+        self.files.values().filter(move |file| file.table == table)
+    }
+
+    /// The tables that have files.
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
+        self.files.values().map(|file| file.table.as_str())
+    }
+
+    fn add(&mut self, file: TableFile) {
+        self.files.entry(file.path.clone()).or_insert(file);
+    }
+}
+
+/// What is left out, and why: of each reason the first file, and how many.
+#[derive(Default)]
+struct LeftOut(BTreeMap<&'static str, (String, u64)>);
+
+impl LeftOut {
+    fn add(&mut self, why: &'static str, path: &Path) {
+        let first = || (clean(&path.to_string_lossy()).into_owned(), 0);
+        self.0.entry(why).or_insert_with(first).1 += 1;
+    }
+
+    fn say(&self) {
+        for (why, (first, count)) in &self.0 {
+            note!("{} left out, {why}: {first}{}", counted(*count, "file"), if *count > 1 { ", …" } else { "" });
+        }
+    }
+}
+
+const CLOSED: &str = "this user may not read it";
+const STRANGE: &str = "its name has control characters or is no UTF-8";
+
+/// Why a file cannot be asked.
+fn reason(path: &Path) -> Option<&'static str> {
+    match path.to_str() {
+        Some(name) if !name.chars().any(char::is_control) => {
+            rustix::fs::access(path, rustix::fs::Access::READ_OK).is_err().then_some(CLOSED)
+        }
+        _ => Some(STRANGE),
+    }
+}
+
+/// Looks for tables at these places.
+///
+/// # Errors
+/// If a place cannot be read, or has no tables.
+pub fn find(places: &[String], ask: Ask, bucket: impl Fn() -> Result<Bucket>, duckdb: &DuckDb) -> Result<Found> {
+    if places.is_empty() {
+        bail!("no tables to ask; expected a PATH or URL, for example /var/lib/unstarve/tables");
+    }
+    let mut found = Found::default();
+    for place in places {
+        if is_bucket(place)? {
+            let bucket = found.bucket.get_or_insert(bucket()?).clone();
+            of_bucket(place, &bucket, duckdb, &mut found)?;
+        } else {
+            let path = place.strip_prefix("file://").unwrap_or(place);
+            of_this_machine(path, ask, duckdb, &mut found)?;
+        }
+    }
+    Ok(found)
+}
+
+fn of_this_machine(place: &str, ask: Ask, duckdb: &DuckDb, found: &mut Found) -> Result<()> {
+    let path = Path::new(place);
+    let mut left_out = LeftOut::default();
+    if !path.exists() && place.contains(['*', '?', '[']) {
+        return of_glob(place, duckdb, found);
+    }
+    // A place that is a link itself is what its user meant; links below it are left out.
+    let path = fs::canonicalize(path).with_context(|| format!("cannot read {place}"))?;
+    let before = found.files.len();
+    if path.is_dir() {
+        found.roots.push(format!("{}/", text(&path)?));
+        of_directory(&path, ask, found, &mut left_out)?;
+        left_out.say();
+        if found.files.len() == before && ask == Ask::All {
+            bail!("{place}: there is no Parquet file below it that can be read");
+        }
+        return Ok(());
+    }
+    let path = text(&path)?;
+    found.roots.push(path.to_owned());
+    found.add(TableFile { table: table_of(path), path: path.to_owned(), hourly: None });
+    Ok(())
+}
+
+/// A store of many hosts, a host's own directory of tables, or any directory with Parquet files.
+fn of_directory(path: &Path, ask: Ask, found: &mut Found, left_out: &mut LeftOut) -> Result<()> {
+    let has_tables = |name: &str| name.starts_with("table=") || ["merged", "hosts", "v1", "state"].contains(&name);
+    let is_ours = fs::read_dir(path)?.flatten().any(|entry| entry.file_name().to_str().is_some_and(has_tables));
+    if !is_ours {
+        for file in files_below(path)? {
+            match reason(&file) {
+                Some(why) => left_out.add(why, &file),
+                None => {
+                    let path = text(&file)?.to_owned();
+                    found.add(TableFile { table: table_of(&path), path, hourly: None });
+                }
+            }
+        }
+        return Ok(());
+    }
+    for CountingFile { table, path, kind, .. } in counting_files(path)? {
+        let hourly = match kind {
+            CountingKind::OfHost if ask == Ask::Merged => continue,
+            CountingKind::OfHost => None,
+            CountingKind::Merged { hourly } => hourly.as_deref().map(text).transpose()?.map(str::to_owned),
+        };
+        // Whoever may write a file here could take all tables away with one of another name.
+        if unstarve_tables::named(&table).is_none() {
+            continue;
+        }
+        match reason(&path) {
+            Some(why) => left_out.add(why, &path),
+            None => found.add(TableFile { table, path: text(&path)?.to_owned(), hourly }),
+        }
+    }
+    Ok(())
+}
+
+/// Directories in directories beyond this depth are not looked into.
+const MAX_DEPTH: usize = 12;
+
+/// Parquet files in a directory and below; no link is followed.
+fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
+    let (mut files, mut open) = (Vec::new(), vec![(path.to_owned(), 0)]);
+    while let Some((directory, depth)) = open.pop() {
+        let entries = fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))?;
+        for entry in entries.flatten() {
+            let (kind, path) = (entry.file_type()?, entry.path());
+            let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+            if kind.is_dir() && !is_hidden && depth < MAX_DEPTH {
+                open.push((path, depth + 1));
+            } else if kind.is_file() && !is_hidden && path.extension().is_some_and(|ending| ending == "parquet") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn of_glob(place: &str, duckdb: &DuckDb, found: &mut Found) -> Result<()> {
+    let is_file = |path: &String| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let mut paths: Vec<String> = duckdb.list(place, None)?.into_iter().filter(is_file).collect();
+    paths.retain(|path| path.ends_with(".parquet"));
+    if paths.is_empty() {
+        bail!("{place}: no Parquet file matches");
+    }
+    for path in paths {
+        let path = text(&fs::canonicalize(&path)?)?.to_owned();
+        found.roots.push(path.clone());
+        found.add(TableFile { table: table_of(&path), path, hourly: None });
+    }
+    Ok(())
+}
+
+/// In a store the merged files: which files of hosts they have not got yet only its directory can say.
+fn of_bucket(place: &str, bucket: &Bucket, duckdb: &DuckDb, found: &mut Found) -> Result<()> {
+    let root = place.trim_end_matches('/');
+    let paths = duckdb.list(&format!("{root}/**/*.parquet"), Some(bucket))?;
+    if paths.is_empty() {
+        bail!("{place}: no Parquet file is below it");
+    }
+    let within = |path: &str, tree: &str| path[root.len()..].contains(tree);
+    let is_store = paths.iter().any(|path| within(path, "/merged/v1/"));
+    for path in paths {
+        if is_store && !within(&path, "/merged/v1/") {
+            continue;
+        }
+        found.add(TableFile { table: table_of(&path), path, hourly: None });
+    }
+    found.roots.push(format!("{root}/"));
+    Ok(())
+}
+
+/// By `table=NAME` of its path; else by the file's name: `waits.parquet`, or `waits-monday.parquet` for a table that
+/// unstarve writes.
+fn table_of(path: &str) -> String {
+    let of_directory = path.rsplit('/').skip(1).find_map(|part| part.strip_prefix("table="));
+    if let Some(table) = of_directory {
+        return table.to_owned();
+    }
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let stem = name.split('.').next().unwrap_or(name);
+    let first = stem.split(['-', ' ']).next().unwrap_or(stem);
+    let plain = |stem: &str| stem.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect::<String>();
+    if unstarve_tables::named(first).is_some() { first.to_owned() } else { plain(stem).to_lowercase() }
+}
+
+/// DuckDB takes paths as texts.
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().with_context(|| format!("{}: its name is no UTF-8", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_by_its_path_of_which_table_it_is() {
+        assert_eq!(table_of("a/table=wait_rollup/date=2026-01-01/hour=00/waits.parquet"), "wait_rollup");
+        assert_eq!(table_of("s3://fleet/merged/v1/table=hosts/date=2026-01-01/hour=00/x.parquet"), "hosts");
+        assert_eq!(table_of("a/waits.parquet"), "waits");
+        assert_eq!(table_of("a/waits-web1.parquet"), "waits");
+        assert_eq!(table_of("a/My Data-1.parquet"), "my_data_1");
+    }
+}

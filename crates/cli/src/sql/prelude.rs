@@ -1,0 +1,175 @@
+//! What DuckDB reads before a statement: tables over files, functions, views, and that nothing else may be read.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use unstarve_tables::{ALL, Column, Kind, Schema};
+
+use super::place::{Found, TableFile};
+use super::views::{VIEWS, WAIT_STEPS, functions, wait_steps};
+
+/// A text of SQL.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+fn name(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Limits of a session.
+pub struct Limits<'a> {
+    /// Bytes for sorting, grouping and joining.
+    pub memory: u64,
+    /// Where what needs more goes.
+    pub spill: &'a Path,
+}
+
+/// The names of all tables and views.
+pub fn names() -> Vec<&'static str> {
+    let hourly = ALL.iter().filter_map(|schema| Some(schema.hourly?.name));
+    let tables = ALL.iter().map(|schema| schema.name).chain(hourly);
+    tables.chain(VIEWS.iter().map(|view| view.name)).collect()
+}
+
+/// Everything that is defined.
+pub fn whole(found: &Found, limits: &Limits<'_>) -> String {
+    let every = |_: &str| true;
+    text(found, limits, &every, None)
+}
+
+/// What a statement uses: to define a table, DuckDB opens its files.
+pub fn of(found: &Found, limits: &Limits<'_>, statement: &str) -> String {
+    let used = used_by(statement);
+    let asks_for_names = ["show", "describe", "information_schema", "duckdb_views", "duckdb_tables", "duckdb_columns"];
+    let asks_for_names =
+        asks_for_names.iter().any(|word| words(statement).any(|other| other.eq_ignore_ascii_case(word)));
+    text(found, limits, &|name: &str| asks_for_names || used.contains(name), Some(statement))
+}
+
+/// The words of a statement, and of the definitions of the views among them.
+fn used_by(statement: &str) -> BTreeSet<String> {
+    let lower = |text: &str| words(text).map(str::to_ascii_lowercase).collect::<Vec<_>>();
+    let mut used = BTreeSet::from_iter(lower(statement));
+    // Those that are made of others come after them.
+    for view in VIEWS.iter().rev() {
+        if used.contains(view.name) {
+            used.extend(lower(view.query));
+        }
+    }
+    if used.contains(WAIT_STEPS) {
+        used.extend(lower(wait_steps()));
+    }
+    used
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
+}
+
+fn text(found: &Found, limits: &Limits<'_>, uses: &dyn Fn(&str) -> bool, statement: Option<&str>) -> String {
+    let mut text = format!(
+        "set timezone = 'UTC';\nset memory_limit = '{}B';\nset temp_directory = {};\n",
+        limits.memory,
+        quoted(&limits.spill.display().to_string())
+    );
+    text += &found.bucket.as_ref().map(|bucket| bucket.statements()).unwrap_or_default();
+    for schema in ALL {
+        let files: Vec<&TableFile> = found.of(schema.name).collect();
+        if uses(schema.name) {
+            text += &table(schema.name, schema, files.iter().map(|file| file.path.as_str()));
+        }
+        if let Some(hourly) = schema.hourly.filter(|hourly| uses(hourly.name)) {
+            let by_the_hour = files.iter().map(|file| file.hourly.as_deref().unwrap_or(&file.path));
+            text += &table(hourly.name, schema, by_the_hour);
+        }
+    }
+    text += &others(found);
+    if uses(WAIT_STEPS) {
+        text += wait_steps();
+    }
+    text += functions();
+    for view in VIEWS.iter().filter(|view| uses(view.name)) {
+        text += &format!("create view {} as\n{};\n", name(view.name), view.query.trim().trim_end_matches(';'));
+    }
+    text += &statement.map(only_asks).unwrap_or_default();
+    text + &closed(found)
+}
+
+/// A table of ours: the columns that this version knows, empty where an older one did not write them, and those that a newer
+/// one added.
+fn table<'a>(table: &str, schema: &Schema, files: impl Iterator<Item = &'a str>) -> String {
+    let typed = |column: &Column| format!("cast(null as {}) as {}", word(column.kind), name(column.name));
+    let none: Vec<String> = schema.columns.iter().map(typed).collect();
+    let none = format!("select {} where false", none.join(", "));
+    let files: Vec<String> = files.map(quoted).collect();
+    if files.is_empty() {
+        return format!("create view {} as {none};\n", name(table));
+    }
+    let cast = |column: &Column| {
+        let called = name(column.name);
+        format!("cast({called} as {}) as {called}", word(column.kind))
+    };
+    let columns: Vec<String> = schema.columns.iter().map(cast).collect();
+    let known: Vec<String> = schema.columns.iter().map(|column| name(column.name)).collect();
+    format!(
+        "create view {} as select {}, * exclude ({}) from ({none} union all by name select * from {});\n",
+        name(table),
+        columns.join(", "),
+        known.join(", "),
+        read(&files)
+    )
+}
+
+fn read(files: &[String]) -> String {
+    format!("read_parquet([{}], union_by_name = true, hive_partitioning = false)", files.join(", "))
+}
+
+/// Files that are of no table of ours are tables by their names.
+fn others(found: &Found) -> String {
+    let mut tables: Vec<&str> = found.tables().filter(|table| unstarve_tables::named(table).is_none()).collect();
+    tables.sort_unstable();
+    tables.dedup();
+    let is_view = |table: &str| VIEWS.iter().any(|view| view.name == table);
+    let define = |table: &&str| {
+        let files: Vec<String> = found.of(table).map(|file| quoted(&file.path)).collect();
+        format!("create view {} as select * from {};\n", name(table), read(&files))
+    };
+    tables.iter().filter(|table| !is_view(table)).map(define).collect()
+}
+
+/// Files are somebody's record: what does not only ask is refused. What is wrong otherwise DuckDB says itself.
+fn only_asks(statement: &str) -> String {
+    let explained = ["explain analyze", "explain"];
+    let bare = statement.trim_start();
+    let lower = bare.to_ascii_lowercase();
+    let bare = explained.iter().find(|word| lower.starts_with(*word)).map_or(bare, |word| &bare[word.len()..]);
+    format!(
+        "create temp table asked as select case when json_serialize_sql({})->>'error_type' = 'not implemented' then \
+         error('files are only read: expected a select') end as checked;\ndrop table asked;\n",
+        quoted(bare)
+    )
+}
+
+/// Nothing but the places that were asked for is read, and no setting changes any more.
+fn closed(found: &Found) -> String {
+    let roots: Vec<String> = found.roots.iter().map(|root| quoted(root)).collect();
+    let (directories, files): (Vec<String>, Vec<String>) = roots.into_iter().partition(|root| root.ends_with("/'"));
+    let files: Vec<String> = files.into_iter().chain(["'/dev/stdout'".to_owned()]).collect();
+    format!(
+        "set allowed_directories = [{}];\nset allowed_paths = [{}];\nset enable_external_access = false;\n\
+         set lock_configuration = true;\n",
+        directories.join(", "),
+        files.join(", ")
+    )
+}
+
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::I64 => "bigint",
+        Kind::F64 => "double",
+        Kind::Text => "varchar",
+        Kind::Moment => "timestamptz",
+        Kind::Counts => "bigint[]",
+    }
+}

@@ -1,0 +1,1 @@
+//! A store that `unstarve fleet compact` keeps: each row once.
