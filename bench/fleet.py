@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""What many hosts cost: merging their files, their size, every view cold and warm, beside DuckDB's answers.
+"""What many hosts cost: merging their files, their size, every view cold and warm.
 
-    fleet.py UNSTARVE UNSTARVE-SQL GENERATOR [--hosts 1000] [--hours 24] [--rows 250] [--directory DIR [--steps make,merge,ask]]
-             [--questions a,b] [--no-duckdb]
+    fleet.py UNSTARVE GENERATOR [--hosts 1000] [--hours 24] [--rows 250] [--directory DIR [--steps make,merge,ask]] [--questions a,b]
 
 The rows are those of a real host, multiplied, with faults planted (crates/tables/examples/fleet/), in files of each host and hour, which `fleet compact` merges. Each question is a process of its own that opens the directory anew. Cold: the files are no longer in the page cache
 (posix_fadvise). Memory is the most that a process had in it (ru_maxrss). With --rows, an interval of a host has so many rows of blame_rollup; else as many as the real host's.
@@ -22,14 +21,17 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-REAL = ROOT / "sql/tests/real"
+REAL = ROOT / "views/data/real"
 WARM = 3
 # What bench/results/fleet.md sets out to reach.
 GOALS = {"cold": 5.0, "warm": 2.0, "memory": 1 << 30, "ingest": 500_000, "bytes": 8.0}
 STEPS = ("make", "merge", "ask")
-# Views of single rows: nobody asks for those of all hosts, which are a table of tens of millions of rows as text.
+# Views of single rows (`watched`, `marked_hourly` and `starved_hourly`, too): nobody asks for those of all hosts, which are a table of tens of millions of rows as text.
 OF_A_HOST = {
     "starved": "select host, victim_role, occupant, rule, ns, kernel from starved where host = 'host-0003' order by 1, ts, 2, 3, 4, 5",
+    "watched": "select * from watched where host = 'host-0003'",
+    "marked_hourly": "select * from marked_hourly where host = 'host-0003'",
+    "starved_hourly": "select * from starved_hourly where host = 'host-0003'",
     "starved_kernel_threads": "select host, victim_role, occupant, rule, ns from starved_kernel_threads where host = 'host-0003' order by 1, ts, 2, 3, 4, 5",
 }
 
@@ -116,26 +118,15 @@ def sizes(arguments, directory):
     say("bytes", each, f"{each:.2f} B for a row of blame_rollup, its share of rows by the hour included")
 
 
-def oracle(directory, view, definitions, question):
-    """What DuckDB answers, in its own process; the time includes Python's start."""
-    asked = tempfile.TemporaryFile()
-    # Views are made of others.
-    asked.write(json.dumps([[name, definition, question if name == view else None] for name, definition in definitions.items()]).encode())
-    asked.seek(0)
-    seconds, memory, text = run([sys.executable, ROOT / "sql/tests/oracle.py", directory], stdin=asked)
-    return seconds, memory, json.loads(text)[0]
-
-
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("unstarve", "sql", "generator"):
+    for name in ("unstarve", "generator"):
         parser.add_argument(name)
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--hours", type=int, default=24)
     parser.add_argument("--rows", type=int, help="rows of blame_rollup in an interval of a host")
     parser.add_argument("--directory", help="kept, and used again if it is there")
     parser.add_argument("--questions", help="only these views, apart by commas")
-    parser.add_argument("--no-duckdb", action="store_true")
     parser.add_argument("--steps", type=lambda text: text.split(","), default=list(STEPS), help="of " + ",".join(STEPS))
     arguments = parser.parse_args()
     if set(arguments.steps) - set(STEPS) or (len(arguments.steps) < len(STEPS) and not arguments.directory):
@@ -166,13 +157,12 @@ def only(arguments, questions):
 
 
 def ask_all(arguments, directory):
-    questions = only(arguments, {**json.loads((ROOT / "sql/tests/questions.json").read_text()), **OF_A_HOST})
-    _, _, text = run([arguments.sql, "--format", "json", "select table_name, definition from information_schema.views where definition is not null", directory])
-    definitions = {row["table_name"]: row["definition"] for row in json.loads(text)}
-    print(f"      {'view':<22}{'cold':>8}{'warm':>8}{'memory':>10}{'DuckDB':>8}  rows")
-    missed, others, colds, warms, most = [], [], [], [], 0
+    views = (ROOT / "views/ORDER").read_text().split()
+    questions = only(arguments, {**{view: f"select * from {view}" for view in views}, **OF_A_HOST})
+    print(f"      {'view':<22}{'cold':>8}{'warm':>8}{'memory':>10}  rows")
+    missed, colds, warms, most = [], [], [], 0
     for view, question in questions.items():
-        command = [arguments.sql, "--format", "csv", question, directory]
+        command = [arguments.unstarve, "sql", "--format", "csv", question, directory]
         forget(directory)
         times = []
         try:
@@ -189,20 +179,8 @@ def ask_all(arguments, directory):
             continue
         warm = statistics.median(times)
         rows = answer.split("\n", 1)[1]
-        duck = "-"
-        if not arguments.no_duckdb:
-            try:
-                seconds, _, expected = oracle(directory, view, definitions, question)
-                duck = f"{seconds:.2f}"
-            except Failed as why:
-                print(f"MISS  {view}: DuckDB: {why}", flush=True)
-                others.append(view)
-                expected = rows
-            if expected != rows:
-                print(f"MISS  {view}: DuckDB has other rows: {keep(rows.encode())}, {keep(expected.encode())}", flush=True)
-                others.append(view)
         bad = cold > GOALS["cold"] or warm > GOALS["warm"] or memory > GOALS["memory"]
-        print(f"{'MISS' if bad else '  ok'}  {view:<22}{cold:>7.2f}s{warm:>7.2f}s{memory >> 20:>6} MiB{duck:>8}  {rows.count(chr(10))}", flush=True)
+        print(f"{'MISS' if bad else '  ok'}  {view:<22}{cold:>7.2f}s{warm:>7.2f}s{memory >> 20:>6} MiB  {rows.count(chr(10))}", flush=True)
         colds.append(cold)
         warms.append(warm)
         most = max(most, memory)
@@ -212,9 +190,7 @@ def ask_all(arguments, directory):
     say("cold", max(colds), f"slowest question cold: {max(colds):.2f} s")
     say("warm", max(warms), f"slowest question warm: {max(warms):.2f} s, median of {WARM}")
     say("memory", most, f"most memory: {most >> 20} MiB")
-    same = f"not DuckDB's: {', '.join(others)}" if others else "all answers are DuckDB's"
-    same = "not compared with DuckDB" if arguments.no_duckdb else same
-    print(f"{len(questions)} questions, {same}; over a goal: {', '.join(missed) or 'none'}")
+    print(f"{len(questions)} questions; over a goal: {', '.join(missed) or 'none'}")
 
 
 main()

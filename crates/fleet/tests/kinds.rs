@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use unstarve_fleet::{
-    CountingKind, DecodeLimits, FleetError, Migrated, Needed, Options, Store, Sum, compact, counting_files, decode,
+    CountingFile, CountingKind, DecodeLimits, FleetError, Migrated, Needed, Options, Store, Sum, compact, counting_files, decode,
     migrate, verify,
 };
 use unstarve_model::WallTime;
@@ -50,11 +50,12 @@ fn each_kind_of_directory() {
         std::fs::write(path, row()).expect("it can be written");
     };
     // What is there; the files that a reader takes, or a word of the error; a word of the error of a compactor.
-    let cases: [(&str, &[&str], Result<usize, &str>, Option<&str>); 9] = [
+    let cases: [(&str, &[&str], Result<usize, &str>, Option<&str>); 10] = [
         ("empty", &[], Ok(0), None),
         ("hidden", &[".notes/a.parquet", "lost+found/x"], Ok(0), None),
         ("store", &["hosts/v1/@/a.parquet", "hosts/v1/@/.new-b.parquet", "hosts/v1/@/_c.parquet"], Ok(1), None),
         ("store and what is beside it", &["hosts/v1/@/a.parquet", "v1/@/b.parquet", "@/c.parquet"], Ok(1), None),
+        ("copy of merged files", &["merged/v1/@/a.parquet", "hosts/v1/@/b.parquet"], Ok(1), Some("a copy to read")),
         ("of a host", &["v1/@/a.parquet", "v1/@/b.parquet"], Ok(2), Some("tables of one host")),
         ("of a host that was upgraded", &["v1/@/a.parquet", "@/b.parquet"], Ok(2), Some("tables of one host")),
         ("layout before", &["@/a.parquet"], Ok(1), Some("fleet migrate")),
@@ -107,6 +108,17 @@ fn rows_by_the_hour_are_given_where_they_are() {
     assert!(there > 0);
     assert_eq!(hourly(), there);
     let all = rows(&new);
+    let copy = place.path().join("copy");
+    for tree in ["merged", "hourly"] {
+        std::fs::create_dir_all(&copy).expect("it can be made");
+        let copied = std::process::Command::new("cp").args(["-r", "--"]).arg(new.join(tree)).arg(&copy).status();
+        assert!(copied.expect("cp can be started").success());
+    }
+    let is_merged = |file: &CountingFile| matches!(file.kind, CountingKind::Merged { .. });
+    let merged = counting_files(&new).expect("it can be read").into_iter().filter(is_merged).count();
+    let of_copy = counting_files(&copy).expect("it can be read");
+    assert_eq!((of_copy.len(), of_copy.iter().all(is_merged)), (merged, true), "all rows that are merged");
+    assert!(of_copy.iter().any(|file| matches!(&file.kind, CountingKind::Merged { hourly: Some(_) })));
     std::fs::remove_dir_all(new.join("hourly")).expect("ours");
     assert_eq!((hourly(), rows(&new)), (0, all));
 }

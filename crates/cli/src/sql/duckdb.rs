@@ -23,7 +23,7 @@ use crate::output::OurLines;
 const NAME: &str = "duckdb";
 
 const ADVICE: &str = "it is the engine of `unstarve sql`, one file that needs nothing else: `pip install duckdb-cli`, or \
-                      https://duckdb.org; version 1.4 or newer. Other engines read the tables as well: docs/engines.md";
+                      https://duckdb.org (1.5 was tried). Other engines read the tables as well: docs/engines.md";
 
 /// Signals that stop a question.
 const STOPPING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
@@ -233,7 +233,7 @@ fn text_of(said: Option<impl Read>) -> String {
 fn explained(said: &str) -> anyhow::Error {
     const ADVICE: [(&str, &str); 5] = [
         ("Out of Memory", "--memory SIZE allows more"),
-        ("unrecognized configuration parameter", "DuckDB 1.4 or newer is needed"),
+        ("unrecognized configuration parameter", "a newer DuckDB is needed; 1.5 was tried"),
         ("httpfs", "buckets need DuckDB's extension: duckdb -c 'install httpfs'"),
         ("read_parquet(", DAMAGED),
         ("Parquet", DAMAGED),

@@ -76,6 +76,8 @@ mod tests {
     fn they_are_those_of_all_engines_in_their_order() {
         let order: Vec<&str> = include_str!("../../../../views/ORDER").split_whitespace().collect();
         assert_eq!(VIEWS.iter().map(|view| view.name).collect::<Vec<_>>(), order);
+        let documented = include_str!("../../../../docs/sql.md");
+        assert!(order.iter().all(|name| documented.contains(&format!("`{name}`"))), "docs/sql.md");
         assert!(wait_steps().contains(WAIT_STEPS) && functions().contains("macro share("));
     }
 }

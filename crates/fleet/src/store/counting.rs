@@ -8,6 +8,7 @@ use super::directory::Store;
 use super::hour::{Depth, Hour};
 use super::kinds::StoreKind;
 use super::place::Place;
+use super::trees::Tree;
 use crate::commit::Name;
 use crate::error::FleetError;
 use crate::problem::Problem;
@@ -37,7 +38,7 @@ pub enum CountingKind {
     OfHost,
 }
 
-/// The files that count in a directory: a store's, a host's (`v1/…`, and what an earlier version wrote beside it), or that of an
+/// The files that count in a directory: a store's (of a copy of its `merged/` alone all of them), a host's (`v1/…`, and what an earlier version wrote beside it), or that of an
 /// earlier version (`table=…`). Files of an hour that was dropped do not count; links and what has no file's name are left out.
 ///
 /// A host's file stays for the compactor's grace time after it was merged, so it can be opened until then.
@@ -50,6 +51,7 @@ pub fn counting_files(path: &Path) -> Result<Vec<CountingFile>, FleetError> {
     let mut files = match store.kind()? {
         StoreKind::Empty => Vec::new(),
         StoreKind::Store => of_store(&store)?,
+        StoreKind::Copy => of_copy(&store)?,
         StoreKind::OfHost => {
             let top = store.top()?;
             let mut files = plain(&store, &top)?;
@@ -82,6 +84,31 @@ fn of_store(store: &Store) -> Result<Vec<CountingFile>, FleetError> {
         }
         let loose = hour.loose().filter_map(|entry| path(&hour.hosts.place, &entry.name));
         files.extend(loose.map(|path| file(&partition, path, CountingKind::OfHost)));
+    }
+    Ok(files)
+}
+
+/// The merged tree without its commits, as it is copied to where others ask: each row is in it once. Which files of hosts it has nobody
+/// can say there.
+fn of_copy(store: &Store) -> Result<Vec<CountingFile>, FleetError> {
+    let top = store.top()?;
+    let tree = |tree: Tree| -> Result<Option<Place<'_>>, FleetError> {
+        let [name, layout] = tree.steps();
+        let Some(outer) = top.inner(name)? else { return Ok(None) };
+        outer.inner(layout)
+    };
+    let Some(merged) = tree(Tree::Merged)? else { return Ok(Vec::new()) };
+    let hourly = tree(Tree::Hourly)?;
+    let mut files = Vec::new();
+    for partition in store.hours_in(&merged, &mut Vec::new())? {
+        let Some(hour) = walk(&merged, &partition)? else { continue };
+        let by_the_hour = hourly.as_ref().map(|hourly| walk(hourly, &partition)).transpose()?.flatten();
+        let others = by_the_hour.as_ref().map(Place::list).transpose()?.map(|(entries, _)| entries).unwrap_or_default();
+        for entry in hour.list()?.0.iter().filter(|entry| entry.is_regular && entry.kind != Name::Other) {
+            let has_hourly = others.iter().any(|other| other.is_regular && other.name == entry.name);
+            let hourly = by_the_hour.as_ref().filter(|_| has_hourly).map(|place| place.path().join(&entry.name));
+            files.push(file(&partition, hour.path().join(&entry.name), CountingKind::Merged { hourly }));
+        }
     }
     Ok(files)
 }

@@ -11,6 +11,8 @@ pub enum StoreKind {
     Empty,
     /// A store: `hosts/`, `merged/` and others.
     Store,
+    /// `merged/` of a store without its `state/`, as it is copied to where others ask.
+    Copy,
     /// What one host wrote, below `v1/`, perhaps beside tables of the layout before.
     OfHost,
     /// Tables of the layout before `v1`: `table=…` in the directory itself.
@@ -36,7 +38,9 @@ impl Store {
     pub fn kind(&self) -> Result<StoreKind, FleetError> {
         let Names { texts, strange } = self.top()?.names()?;
         let has = |names: &[&str]| texts.iter().any(|name| names.contains(&name.as_str()));
-        Ok(if has(&["hosts", "merged", "state"]) {
+        Ok(if has(&["merged"]) && !has(&["state"]) {
+            StoreKind::Copy
+        } else if has(&["hosts", "merged", "state"]) {
             StoreKind::Store
         } else if has(&[unstarve_tables::LAYOUT]) {
             StoreKind::OfHost
@@ -57,6 +61,7 @@ impl Store {
         let found = match self.kind()? {
             StoreKind::Store => return Ok(Holds::Tables),
             StoreKind::Empty => return Ok(Holds::Nothing),
+            StoreKind::Copy => "has merged files and no `state/` that says whose rows are in them: a copy to read",
             StoreKind::OfHost => "has the tables of one host, which removes old ones itself",
             StoreKind::Early => {
                 "has tables of an earlier version; `unstarve fleet migrate` copies them into a new store"
