@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::begun::Begun;
-use super::open_episode::{Cause, Ended, Former, OpenEpisode};
+use super::end::{EndReason, Ended};
+use super::open_episode::{Cause, Former, OpenEpisode};
 use super::pair::{Pair, Ranked};
-use super::record::EndReason;
 use super::settings::Thresholds;
 use super::throttled_group::stopped;
 use crate::engine::reading::{Quiet, Reading, RoleId, VictimClass};

@@ -8,7 +8,7 @@ use unstarve_sched::Rule;
 
 use super::*;
 use crate::engine::reading::{Role, RoleKind, is_precedence};
-use crate::episode::open_episode::Totals;
+use crate::episode::end::Totals;
 use crate::episode::settings::RoleThresholds;
 use crate::episode::trigger::Trigger;
 use crate::testing::{Scene, at};

@@ -6,7 +6,8 @@ use unstarve_diagnose::report::FindingId;
 use unstarve_model::{Nanos, clean};
 use unstarve_sched::Rule;
 
-use super::record::{EndReason, Episode, Party, Stage};
+use super::end::EndReason;
+use super::record::{Episode, Party, Stage};
 
 /// The line of an episode that was not finished, as long as no watch uses its store.
 pub fn unfinished_line(episode: &Episode) -> String {

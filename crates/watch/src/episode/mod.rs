@@ -8,6 +8,7 @@ mod cpu_monopoly;
 mod crowd_tests;
 mod culprit;
 mod detect;
+mod end;
 #[cfg(test)]
 mod end_tests;
 mod finish;
@@ -29,12 +30,11 @@ mod verdict;
 pub use crate::engine::reading::Place;
 pub use begun::Begun;
 pub use detect::{Detector, Joined, Said, Step};
+pub(crate) use end::End;
+pub use end::{EndReason, Ended, Totals};
 pub use headline::Explanation;
 pub use line::{began, line, line_with_command, of_party, unfinished_line};
-pub use open_episode::{Cause, Ended, Totals};
-pub(crate) use record::End;
-pub use record::{
-    EndReason, Episode, FirstRemedy, GuardWord, OtherFinding, Party, SCHEMA, Seen, Stage, Suffered, id_of, is_id,
-};
+pub use open_episode::Cause;
+pub use record::{Episode, FirstRemedy, GuardWord, OtherFinding, Party, SCHEMA, Seen, Stage, Suffered, id_of, is_id};
 pub use trigger::Trigger;
 pub use verdict::Suffering;

@@ -7,7 +7,7 @@ use unstarve_model::{ClockPair, Nanos, Time, WallTime};
 use unstarve_sched::Rule;
 
 use super::begun::Begun;
-use super::record::EndReason;
+use super::end::{EndReason, Ended, Totals};
 use crate::engine::reading::{Reading, Role, RoleId, RoleKind, VictimClass};
 
 /// Whose fault an episode is: of all victims of a class, those of one culprit and rule.
@@ -40,30 +40,6 @@ impl Cause {
         let is_other_task = self.task.is_some() && other.task.is_some() && self.task != other.task;
         (self.class, &self.name, self.rule) == (other.class, &other.name, other.rule) && !is_other_task
     }
-}
-
-/// What the victim waited from the beginning to the end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Totals {
-    /// The part that the culprit and the rule are to blame for; `None` if the rule is unknown.
-    pub by_cause: Option<Nanos>,
-    /// All waits of the victim's role; `None` for one group of several in a role.
-    pub waited: Option<Nanos>,
-}
-
-/// An episode that has ended.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Ended {
-    /// The number of its [`Begun`].
-    pub number: u64,
-    /// When its condition was last above its threshold.
-    pub at: ClockPair,
-    /// From the earliest time at which its waits can have begun until then.
-    pub duration: Nanos,
-    /// What was waited meanwhile.
-    pub totals: Totals,
-    /// Why it counts as over.
-    pub reason: EndReason,
 }
 
 /// The sums of the victim in a reading.
@@ -208,8 +184,8 @@ impl OpenEpisode {
             // Of a group that was removed the sums are known until then.
             let sums = self.sums(reading).unwrap_or(self.now);
             let more = self.grown(&self.now, &sums);
-            self.now = sums;
             if more > Nanos::ZERO {
+                self.now = sums;
                 let passed = at.trace.since(before);
                 let rest = passed.saturating_sub(more);
                 self.end = ClockPair { trace: at.trace - rest, wall: WallTime(at.wall.0.saturating_sub(rest.0)) };

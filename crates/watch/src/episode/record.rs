@@ -5,7 +5,7 @@ use unstarve_diagnose::report::{FindingId, RemedyId, Severity};
 use unstarve_model::{Nanos, WallTime};
 use unstarve_sched::Rule;
 
-use super::open_episode::{Ended, Totals};
+use super::end::{End, EndReason, Totals};
 use super::trigger::Trigger;
 use crate::engine::reading::Place;
 
@@ -151,79 +151,6 @@ impl Stage {
             Stage::Complete => "complete",
             Stage::Ended => "ended",
         }
-    }
-}
-
-/// Why an episode counts as over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EndReason {
-    /// Its condition was not above its threshold for `calm`.
-    Calm,
-    /// It goes on as the episode `continued_as`.
-    Continued,
-    /// The watch ended: it may have lasted longer.
-    WatchEnded,
-    /// The watch was killed: its end was not seen.
-    WatchKilled,
-    /// The machine stood still or slept, or the counters began anew: it may have lasted longer.
-    MachineStood,
-    /// Too many episodes were open, and this one was calm, though not for long enough.
-    Crowded,
-}
-
-impl EndReason {
-    /// The word for JSON, tables and fields of the journal.
-    pub fn word(self) -> &'static str {
-        match self {
-            EndReason::Calm => "calm",
-            EndReason::Continued => "continued",
-            EndReason::WatchEnded => "watch-ended",
-            EndReason::WatchKilled => "watch-killed",
-            EndReason::MachineStood => "machine-stood",
-            EndReason::Crowded => "crowded",
-        }
-    }
-}
-
-/// The end of an episode.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct End {
-    pub at: Option<WallTime>,
-    pub duration: Option<Nanos>,
-    pub totals: Totals,
-    pub reason: EndReason,
-    pub continued_as: Option<String>,
-}
-
-impl End {
-    /// Nobody saw it.
-    pub fn unseen(reason: EndReason) -> End {
-        End { at: None, duration: None, totals: Totals::default(), reason, continued_as: None }
-    }
-
-    /// The end that a record has.
-    pub fn of(episode: &Episode) -> Option<End> {
-        let by_cause = episode.total_ns.map(Nanos);
-        Some(End {
-            at: episode.ended_at_ns.map(WallTime),
-            duration: episode.duration_ns.map(Nanos),
-            totals: Totals { by_cause, waited: episode.waited_ns.map(Nanos) },
-            reason: episode.ended_by?,
-            continued_as: episode.continued_as.clone(),
-        })
-    }
-
-    /// Another episode goes on in its place, from this time on.
-    pub fn continued(at: WallTime, id: String) -> End {
-        End { at: Some(at), continued_as: Some(id), ..End::unseen(EndReason::Continued) }
-    }
-}
-
-impl From<Ended> for End {
-    fn from(ended: Ended) -> End {
-        let Ended { at, duration, totals, reason, .. } = ended;
-        End { at: Some(at.wall), duration: Some(duration), totals, reason, continued_as: None }
     }
 }
 
@@ -382,6 +309,18 @@ impl Episode {
         self.total_ns = end.totals.by_cause.map(|ns| ns.0);
         self.waited_ns = end.totals.waited.map(|ns| ns.0);
         self.continued_as.clone_from(&end.continued_as);
+    }
+
+    /// The end that the record has.
+    pub(crate) fn end(&self) -> Option<End> {
+        let by_cause = self.total_ns.map(Nanos);
+        Some(End {
+            at: self.ended_at_ns.map(WallTime),
+            duration: self.duration_ns.map(Nanos),
+            totals: Totals { by_cause, waited: self.waited_ns.map(Nanos) },
+            reason: self.ended_by?,
+            continued_as: self.continued_as.clone(),
+        })
     }
 
     /// The last word on it.

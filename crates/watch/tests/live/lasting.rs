@@ -7,7 +7,7 @@ use unstarve_model::{Nanos, Time};
 use unstarve_sched::Rule;
 use unstarve_watch::config::Config;
 use unstarve_watch::episode::{Begun, Detector, EndReason, Ended};
-use unstarve_watch::{Engine, Reading, Role};
+use unstarve_watch::{Engine, Reading, Role, RoleKind};
 
 use crate::stage::{self, Ended as TrialEnded, Group, Load, Stop};
 
@@ -32,15 +32,11 @@ fn sample(pid: u32, at: Time) -> Option<Sample> {
     Some(Sample { at, ran, waited })
 }
 
-/// What a sum was at a time between two samples.
-fn at(samples: &[Sample], time: Time, sum: impl Fn(&Sample) -> u64) -> u64 {
-    let after = samples.partition_point(|sample| sample.at < time);
-    let (Some(before), Some(next)) = (samples.get(after.saturating_sub(1)), samples.get(after)) else {
-        return samples.last().map_or(0, sum);
-    };
-    let span = next.at.since(before.at).0.max(1);
-    let part = time.since(before.at).0.min(span) as f64 / span as f64;
-    sum(before) + (sum(next).saturating_sub(sum(before)) as f64 * part) as u64
+/// What a sum grew by between the readings around two times: an episode counts from one reading to another.
+fn grown(samples: &[Sample], (from, to): (Time, Time), sum: impl Fn(&Sample) -> u64) -> u64 {
+    let before = samples.iter().rev().find(|sample| sample.at <= from).or(samples.first());
+    let after = samples.iter().find(|sample| sample.at >= to).or(samples.last());
+    before.zip(after).map_or(0, |(before, after)| sum(after).saturating_sub(sum(before)))
 }
 
 /// What was seen of one hog.
@@ -54,7 +50,12 @@ struct Seen {
 }
 
 fn watch(engine: &mut impl Engine, victim: &Load) -> Result<Seen, Stop> {
-    let mut detector = Detector::new(Config::default().thresholds);
+    let mut thresholds = Config::default().thresholds;
+    // What else starves on this machine is not the victim of this episode.
+    for kind in RoleKind::FIXED {
+        thresholds.role.entry(kind.word().to_owned()).or_default().ignore = true;
+    }
+    let mut detector = Detector::new(thresholds);
     let mut last = stage::read(engine)?;
     let mut seen =
         Seen { victim: vec![], hog: vec![], begun: vec![], ended: vec![], first: last.clone(), last: last.clone() };
@@ -68,6 +69,9 @@ fn watch(engine: &mut impl Engine, victim: &Load) -> Result<Seen, Stop> {
         last = stage::read(engine)?;
         seen.victim.extend(sample(victim.0.id(), last.at.trace));
         // Once it has ended its sums are gone: they stay as they were.
+        if hog.is_none() {
+            seen.hog = vec![Sample { at: last.at.trace, ran: 0, waited: 0 }];
+        }
         let of_hog = hog.as_ref().and_then(|hog| sample(hog.0.id(), last.at.trace));
         let before = seen.hog.last().map(|before| Sample { at: last.at.trace, ..*before });
         seen.hog.extend(of_hog.filter(|now| before.is_none_or(|before| now.ran >= before.ran)).or(before));
@@ -95,7 +99,7 @@ pub fn as_long_as_the_kernel_says() -> TrialEnded {
 }
 
 fn judge(seen: &Seen, group: &Group) -> TrialEnded {
-    let role = seen.last.find(unstarve_watch::RoleKind::Group, Some(&group.name));
+    let role = seen.last.find(RoleKind::Group, Some(&group.name));
     let role = role.and_then(|role| seen.last.role(role)).ok_or_else(|| format!("{} is no role", group.name))?;
     let is_its = |begun: &&Begun| same(&begun.victim, role) && begun.rule == Some(Rule::Class);
     let numbers: Vec<u64> = seen.begun.iter().filter(is_its).map(|begun| begun.number).collect();
@@ -105,9 +109,8 @@ fn judge(seen: &Seen, group: &Group) -> TrialEnded {
     };
     assert_eq!(ended.reason, EndReason::Calm);
     let (from, to) = (Time(ended.at.trace.0 - ended.duration.0), ended.at.trace);
-    let grown = |samples: &[Sample], sum: fn(&Sample) -> u64| at(samples, to, sum) - at(samples, from, sum);
-    let waited = grown(&seen.victim, |sample| sample.waited);
-    let ran = grown(&seen.hog, |sample| sample.ran);
+    let waited = grown(&seen.victim, (from, to), |sample| sample.waited);
+    let ran = grown(&seen.hog, (from, to), |sample| sample.ran);
     let (ours, by_cause) = (ended.totals.waited.unwrap_or_default(), ended.totals.by_cause.unwrap_or_default());
     println!("lasted {} of {HOG:?}", ended.duration);
     println!("waited {ours}, by the victim's schedstat {}", Nanos(waited));

@@ -19,7 +19,7 @@ pub(super) fn say_ends(episodes: &[Episode], board: &Board, alerts: &Sender<Aler
 
 /// For one that is still to be explained, the last word comes after that. The log may have its end. Those of earlier versions have none.
 pub(super) fn restore(episode: &Episode, board: &Board) {
-    let end = End::of(episode).or_else(|| episode.lasts.then(|| End::unseen(EndReason::WatchKilled)));
+    let end = episode.end().or_else(|| episode.lasts.then(|| End::unseen(EndReason::WatchKilled)));
     if let Some(end) = end {
         let id = episode.announced_as.as_ref().unwrap_or(&episode.id);
         board.last_words.begin(Arc::new(Episode { id: id.clone(), ..episode.clone() }), Awaits::Explanation);

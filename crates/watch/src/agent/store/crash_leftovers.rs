@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use unstarve_files::trust::Directory;
 
 use super::{ALONG, LARGEST_EPISODE, LOGGED, Rank, Store, StoreError, log};
-use crate::episode::{End, Episode};
+use crate::episode::Episode;
 
 /// An episode that a killed watch has left to be explained.
 #[derive(Clone, PartialEq, Debug)]
@@ -80,7 +80,7 @@ impl Store {
 
 /// The same with the end that the log has of it: it ended before it was explained.
 fn with_end(mut episode: Episode, words: &[Episode]) -> Episode {
-    if let Some(end) = words.iter().find(|word| word.is_same(&episode)).and_then(End::of) {
+    if let Some(end) = words.iter().find(|word| word.is_same(&episode)).and_then(Episode::end) {
         episode.note_end(&end);
     }
     episode
