@@ -1,8 +1,8 @@
-"""What spark-submit runs: asks Spark all views of a store, or one question, and writes the rows as JSON.
+"""What spark-submit runs: asks Spark questions about a store, and writes the rows of each as JSON.
 
-    ask_spark.py STORE ANSWERS [QUESTION]
+    ask_spark.py STORE ANSWERS QUESTION…
 
-Beside QUESTION the file ANSWERS.asked says when it is about to be asked.
+The file ANSWERS.asked says when the first is about to be asked.
 """
 import json
 import os
@@ -14,15 +14,13 @@ os.environ["TZ"] = "UTC"
 time.tzset()
 sys.path[:0] = [str(Path(__file__).resolve().parent)]
 import engines
-import shims
 from pyspark.sql import SparkSession
 
-store, answers, *question = sys.argv[1:]
+store, answers, *questions = sys.argv[1:]
 spark = engines.Spark(SparkSession.builder.getOrCreate())
 spark.open(store)
-if question:
-    Path(f"{answers}.asked").touch()
-found = {name: spark.ask(name) for name in question} or {view: spark.ask(f"select * from {view}") for view in shims.views()}
+Path(f"{answers}.asked").touch()
+found = {question: spark.ask(question) for question in questions}
 Path(f"{answers}.part").write_text(json.dumps(found))
 os.rename(f"{answers}.part", answers)
 spark.session.stop()

@@ -10,6 +10,8 @@ from stores import rows
 
 STARVED = {"class", "weight", "wakeup-preemption", "throttled"}
 KERNEL_KINDS = {"ksoftirqd", "direct-io", "kworker", "rcu", "storage", "nfsd", "kernel"}
+# Views of single rows are asked for one host of many: sums are over all of them.
+OF_ROWS, ONE_HOST = {"marked_hourly", "starved_hourly", "starved", "starved_kernel_threads"}, "host-0003"
 HOUR = datetime.timedelta(hours=1)
 
 
@@ -64,9 +66,16 @@ class Sums:
         times = collections.Counter(group["host"] for group in groups)
         return [(group["host"], group[key], group["first"], group["ns"], group["share"], group["missing"]) for group in groups if times[group["host"]] > 1]
 
+    def is_part(self, view):
+        return view in OF_ROWS and any(row["host"] == ONE_HOST for row in self.hosts)
+
+    def question(self, view):
+        return f"select * from {view}" + (f" where host = '{ONE_HOST}'" if self.is_part(view) else "")
+
     @functools.cache
     def of(self, view):
-        return list(self.answers()[view]())
+        """The rows of its question, in the columns of COLUMNS. The host is the first one of single rows."""
+        return [row for row in self.answers()[view]() if not self.is_part(view) or row[0] == ONE_HOST]
 
     def answers(self):
         return {
