@@ -8,7 +8,8 @@ use crate::{KernelInfo, Row, Table, Version};
 pub const LAB_CELLS: Table = Table::new(include_str!("../data/lab_cells.tsv"), "scenario", "verdict");
 
 /// Two kernels in the lab's scenarios.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabComparison {
     /// The kernel that was run for the first one: of its series the nearest stable level.
     pub from: String,
@@ -21,7 +22,8 @@ pub struct LabComparison {
 }
 
 /// A scenario of which two kernels say different things.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabChange {
     /// The scenario (docs/lab-scenarios.md).
     pub scenario: String,
