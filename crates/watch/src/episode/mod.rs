@@ -9,6 +9,7 @@ mod crowd_tests;
 mod culprit;
 mod detect;
 mod finish;
+mod heading;
 mod headline;
 mod ignore_filter;
 mod line;
