@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use unstarve_facts::{Snapshot, TaskFacts};
-use unstarve_model::{CpuId, CpuSet, Nanos, SchedPolicy, Tid, TraceInfo, WallClock};
+use unstarve_model::{CpuId, CpuSet, Nanos, Prio, SchedPolicy, Tid, Time, TraceInfo, WallClock};
 use unstarve_sched::load_weight_of_nice;
 use unstarve_sched::{GroupId, Groups};
 use unstarve_timeline::Settings;
@@ -107,6 +107,10 @@ impl Settings for HostSettings {
 
     fn own_weight(&self, tid: Tid) -> Option<u32> {
         (self.snapshot.as_ref()?.policy_of(tid)? == SchedPolicy::Idle).then_some(WEIGHT_OF_IDLE)
+    }
+
+    fn read_prio(&self, tid: Tid) -> Option<(Time, Prio)> {
+        self.snapshot.as_ref()?.read_prio(tid)
     }
 
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet> {

@@ -189,6 +189,7 @@ fn tasks(facts: &Facts) -> Vec<TaskFacts> {
                 rt_priority: seen.rt_priority.unwrap_or_default(),
                 nice: seen.nice.unwrap_or_default(),
                 allowed: None,
+                policy_last: None,
                 allowed_last: None,
                 cgroup: None,
                 kernel_thread,

@@ -38,8 +38,8 @@ pub use rights::{effective_rights, hides_addresses};
 pub use snapshot::{
     Autogroup, Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, CpuTimes, Cpus, DeadlineFacts,
     EXT_SCHEDULER_FILES, ExtScheduler, Hierarchy, IrqFacts, KernelInfo, Missing, Mount, NetworkFacts, NfsdFacts,
-    Pseudonyms, RunSums, Seen, Services, Snapshot, SnapshotError, TaskFacts, Throttled, View, WATCHED_PROGRAMS,
-    WorkqueueFacts, kept, kernel_thread,
+    PolicyFacts, Pseudonyms, RunSums, Seen, Services, Snapshot, SnapshotError, TaskFacts, Throttled, View,
+    WATCHED_PROGRAMS, WorkqueueFacts, kept, kernel_thread,
 };
 pub use stat::{Stat, flag};
 pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};

@@ -231,6 +231,42 @@ impl CpuScenes {
     }
 }
 
+/// A turn among equals.
+const TURN_MS: u64 = 3;
+
+/// The victim waits behind a task for a part of the wait, and behind turns of equals for the rest.
+pub fn partly_behind(victim: Task, by: Task, ms: u64, percent: u64) -> String {
+    let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
+    let changes = begin + ms * 10 * percent;
+    let equal = |place: u64| Task { comm: "cc1", tid: 1200 + (place % 4) as u32, ..EQUAL };
+    let mut beside = CpuScenes::new();
+    beside.at(begin - 500, |scene| scene.switch(begin - 500, 3, IDLE, "R", by));
+    beside.at(begin, |scene| scene.wake(begin, by, "dNh4.", 3, victim, 3));
+    // Not before: they would wait for the same task.
+    for place in 0..4 {
+        let us = changes - 40 + 5 * place;
+        beside.at(us, |scene| scene.wake(us, by, "dNh4.", 3, equal(place), 3));
+    }
+    let starts: Vec<u64> = (changes..end).step_by(TURN_MS as usize * 1000).collect();
+    for (place, us) in starts.iter().enumerate() {
+        let place = place as u64;
+        let (prev, state) = if place == 0 { (by, "S") } else { (equal(place - 1), "R") };
+        beside.at(*us, |scene| scene.switch(*us, 3, prev, state, equal(place)));
+    }
+    let last = starts.len().checked_sub(1).map_or(by, |last| equal(last as u64));
+    beside.at(end, |scene| {
+        scene.switch(end, 3, last, if starts.is_empty() { "S" } else { "R" }, victim);
+        scene.switch(end + 300, 3, victim, "S", equal(0));
+    });
+    // They end one after another.
+    for place in 0..4 {
+        let us = end + 400 + 100 * place;
+        let next = if place < 3 { equal(place + 1) } else { IDLE };
+        beside.at(us, |scene| scene.switch(us, 3, equal(place), "S", next));
+    }
+    beside.text()
+}
+
 /// Wakeup preemption: a task that was just woken preempts the victim and stays.
 pub fn pushed_off(victim: Task, by: Task, ms: u64) -> String {
     let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);

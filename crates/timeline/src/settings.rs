@@ -1,6 +1,6 @@
 //! What is known of a host besides its events.
 
-use unstarve_model::{CpuId, CpuSet, Nanos, Tid, WallClock};
+use unstarve_model::{CpuId, CpuSet, Nanos, Prio, Tid, Time, WallClock};
 use unstarve_sched::{GroupId, Groups};
 
 /// What a host snapshot shows of tasks and their events do not. `None` always means unknown.
@@ -24,6 +24,12 @@ pub trait Settings: Send {
 
     /// The task's own load weight, if it does not follow from its priority: SCHED_IDLE has 3 at any nice.
     fn own_weight(&self, _: Tid) -> Option<u32> {
+        None
+    }
+
+    /// The latest priority of the task that the host itself showed, and when. No event shows that a running task changes its own:
+    /// it keeps the CPU.
+    fn read_prio(&self, _: Tid) -> Option<(Time, Prio)> {
         None
     }
 

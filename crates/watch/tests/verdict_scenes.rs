@@ -8,38 +8,39 @@ use unstarve_model::{EventSource, Nanos, Severity, WallTime};
 use unstarve_readers::{Input, open_input};
 use unstarve_testing::verdict_scene::{
     EQUAL, HEAVY, HIGHER, HOG, HOUSEKEEPING, IDLE, LENGTHS_MS, PROGRAMS, REAL_TIME, SERVING, Scenario, Task,
+    partly_behind,
 };
 use unstarve_watch::config::Config;
 use unstarve_watch::episode::{Begun, Detector, Episode, Explanation};
 use unstarve_watch::run::INTERVAL;
 use unstarve_watch::{Engine as _, EngineError, Options, Recording};
 
-fn source(scenario: &Scenario) -> Box<dyn EventSource> {
-    let text = Box::new(std::io::Cursor::new(scenario.text().into_bytes()));
+fn source(text: &str) -> Box<dyn EventSource> {
+    let text = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
     open_input(Input::from_stream(text, "scene".into()).expect("text")).expect("text of ftrace")
 }
 
-fn replayed(scenario: &Scenario) -> Vec<Begun> {
+fn replayed(text: &str) -> Vec<Begun> {
     let step = Nanos(INTERVAL.as_nanos() as u64);
-    let mut recording = Recording::new(source(scenario), step, Options::default()).expect("a beginning");
+    let mut recording = Recording::new(source(text), step, Options::default()).expect("a beginning");
     let mut detector = Detector::new(Config::default().thresholds);
     let mut begun = Vec::new();
     loop {
         match recording.read() {
             Ok(reading) => begun.extend(detector.see(Arc::new(reading)).begun),
             Err(EngineError::Ended) => return begun,
-            Err(error) => panic!("{}: {error}", scenario.name()),
+            Err(error) => panic!("{error}"),
         }
     }
 }
 
 /// What begins, as bad as the worst of it was to the counters; `missed` where explain warns and nothing begins.
 fn cell(scenario: &Scenario) -> String {
-    let name = scenario.name();
-    let report = explain(source(scenario), &ExplainOptions::default(), |_| {}).expect("events");
+    let (name, text) = (scenario.name(), scenario.text());
+    let report = explain(source(&text), &ExplainOptions::default(), |_| {}).expect("events");
     let finding = report.findings.iter().find(|finding| finding.victim.tids.contains(&scenario.victim.tid)).cloned();
     let explanation = Explanation::of(report);
-    let begun = replayed(scenario);
+    let begun = replayed(&text);
     for begun in &begun {
         let mut episode = Episode::begun("20261129-000000-000".into(), WallTime(0));
         episode.note_counters(begun);
@@ -147,4 +148,36 @@ fn beside_its_own_idle_cpu() {
     let expected =
         ["ended - - missed missed missed critical critical", "open - - missed warning warning critical critical"];
     assert_eq!(rows(&SERVING, IDLE), expected);
+}
+
+/// Whether an episode begins where one task is the reason of a part of the wait, and turns of equals are the rest of it; `missed` where explain
+/// warns and none begins. None begins where explain does not warn.
+fn begins(victim: Task, by: Task, ms: u64, percent: u64) -> &'static str {
+    let text = partly_behind(victim, by, ms, percent);
+    let report = explain(source(&text), &ExplainOptions::default(), |_| {}).expect("events");
+    let of_victim = report.findings.iter().filter(|finding| finding.victim.tids.contains(&victim.tid));
+    let warns = of_victim.map(|finding| finding.severity).max() >= Some(Severity::Warning);
+    let begun = replayed(&text);
+    let what = (victim.comm, by.comm, ms, percent);
+    assert!(begun.is_empty() || warns, "{what:?}: explain does not warn: {begun:?}");
+    match (begun.is_empty(), warns) {
+        (false, _) => "begins",
+        (true, true) => "missed",
+        (true, false) => "-",
+    }
+}
+
+#[test]
+fn of_a_wait_that_a_rule_had_a_part_of() {
+    let mut rows = Vec::new();
+    for by in [HOG, HEAVY] {
+        for victim in [SERVING[1], SERVING[2], HOUSEKEEPING[0]] {
+            for ms in [60, 150, 300, 900] {
+                let cells = [10, 30, 50, 70, 100].map(|percent| begins(victim, by, ms, percent));
+                rows.push(format!("{} behind {} for parts of {ms} ms: {}", victim.comm, by.comm, cells.join(" ")));
+            }
+        }
+    }
+    let expected = "";
+    assert_eq!(rows.join("\n"), expected);
 }

@@ -97,6 +97,7 @@ impl Host {
             rt_priority: 0,
             nice: 0,
             allowed: Some(allowed.parse().expect("CPUs")),
+            policy_last: None,
             allowed_last: None,
             cgroup: Some("/".into()),
             kernel_thread: false,

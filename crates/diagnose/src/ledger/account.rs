@@ -7,6 +7,7 @@ use unstarve_timeline::{ActorId, Piece, Run, RunEnd, Throughout, Unproved, Wait,
 use super::spans::Spans;
 use super::unequal::UnequalWaits;
 use super::{Episodes, OpenSpot, Quantiles, Spot, WorkLog, Worst};
+use crate::verdict::INTERRUPTED_PART;
 
 /// The sums of one actor over the trace.
 #[derive(Clone, Debug)]
@@ -123,9 +124,6 @@ fn is_main(part: Nanos, length: Nanos) -> bool {
     length > Nanos::ZERO && part >= length.saturating_sub(part)
 }
 
-/// Interrupts count as a reason of a wait if they took this part of it or more.
-const GOOD_PART: f64 = 1.0 / 3.0;
-
 impl Account {
     pub fn new() -> Account {
         Account {
@@ -241,7 +239,7 @@ impl Account {
 
     #[inline]
     fn add_interrupted(&mut self, interrupted: Nanos, length: Nanos) {
-        if interrupted > self.longest_interrupted && interrupted.share_of(length) >= GOOD_PART {
+        if interrupted > self.longest_interrupted && interrupted.share_of(length) >= INTERRUPTED_PART {
             self.longest_interrupted = interrupted;
         }
     }

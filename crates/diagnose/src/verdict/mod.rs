@@ -252,6 +252,27 @@ impl VerdictRow {
     }
 }
 
+/// From this part on, a rule or an occupant is the main reason of a wait, or of all waits.
+pub const MAIN_REASON: f64 = 0.5;
+/// From this part on, interrupts are a reason of a wait.
+pub const INTERRUPTED_PART: f64 = 1.0 / 3.0;
+
+/// The part of a wait from which on its tasks waited for this rule: with less, what else ran made the wait long. Whoever always goes before
+/// keeps the task waiting for as long as it has the CPU, whatever the wait is else.
+pub fn least_part(rule: Rule) -> f64 {
+    match rule {
+        Rule::Class | Rule::Priority | Rule::Order | Rule::NotPreempted | Rule::Throttled => 0.0,
+        Rule::Irq | Rule::Softirq => INTERRUPTED_PART,
+        Rule::Weight
+        | Rule::Count
+        | Rule::WakeupPreemption
+        | Rule::Fair
+        | Rule::Idle
+        | Rule::Unknown
+        | Rule::Unranked => MAIN_REASON,
+    }
+}
+
 /// A wait of this length is never healthy, unless the task is configured to run last.
 pub const NEVER_HEALTHY: Nanos = Nanos::from_millis(1000);
 

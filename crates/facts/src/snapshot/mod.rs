@@ -32,7 +32,7 @@ pub use network::NetworkFacts;
 pub use pseudonyms::{Pseudonyms, kernel_thread};
 pub use seen::{RunSums, Seen};
 pub use services::{NfsdFacts, Services, WATCHED_PROGRAMS};
-pub use tasks::{Autogroup, DeadlineFacts, TaskFacts};
+pub use tasks::{Autogroup, DeadlineFacts, PolicyFacts, TaskFacts};
 pub use unstarve_sched::setting::cgroup::CgroupVersion;
 pub use view::View;
 

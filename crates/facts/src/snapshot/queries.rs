@@ -1,6 +1,6 @@
 //! Queries on a snapshot.
 
-use unstarve_model::{CpuSet, SchedPolicy, Tid};
+use unstarve_model::{CpuSet, Prio, SchedPolicy, Tid, Time};
 
 use super::kept::is_scheduling_option;
 use super::{CgroupFacts, IrqFacts, Snapshot, TaskFacts, Throttled};
@@ -16,6 +16,23 @@ impl Snapshot {
     /// The task's policy. [`SchedPolicy::class`] gives the scheduling class.
     pub fn policy_of(&self, tid: Tid) -> Option<SchedPolicy> {
         Some(self.task(tid)?.policy)
+    }
+
+    /// The latest priority of the task that the host was read with, and when, on the recording's clock; `None` if that
+    /// clock was not read at that moment.
+    ///
+    /// Not for tasks of the recorder: it raises itself while it reads the host.
+    pub fn read_prio(&self, tid: Tid) -> Option<(Time, Prio)> {
+        let task = self.task(tid)?;
+        if self.recorder.is_some() && self.process_of(tid) == self.recorder {
+            return None;
+        }
+        match (task.policy_last, task.seen) {
+            (Some(last), _) => Some((self.clock_pairs.last()?.trace, last.prio()?)),
+            (None, Some(_)) => Some((self.clock_pairs.first()?.trace, task.prio()?)),
+            // Created after the beginning: it was read at some moment in between, or did not run at the end.
+            (None, None) => None,
+        }
     }
 
     /// The CPUs on which the task may run.
@@ -122,5 +139,41 @@ impl Snapshot {
     pub fn config(&self, name: &str) -> Option<&str> {
         let config = self.config.as_ref().filter(|_| is_scheduling_option(name))?;
         Some(config.get(name).map_or("n", String::as_str))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The snapshot of a recording with this task of nice 0, read at these moments.
+    fn read(moments: &[u64], more: Value) -> Option<(u64, i32)> {
+        let mut task = json!({ "tid": 7, "comm": "x", "policy": "other", "start_ticks": 9 });
+        more.as_object().expect("fields").iter().for_each(|(key, value)| task[key] = value.clone());
+        let pairs: Vec<Value> = moments.iter().map(|ns| json!({ "trace_ns": ns, "realtime_ns": ns })).collect();
+        let snapshot = json!({
+            "schema": Snapshot::SCHEMA, "kernel": {}, "tasks": [task], "clock_pairs": pairs, "recorder": 70,
+        });
+        let snapshot = Snapshot::from_json(&snapshot.to_string()).expect("a snapshot");
+        snapshot.read_prio(Tid(7)).map(|(time, prio)| (time.0, prio.0))
+    }
+
+    #[test]
+    fn a_priority_was_read_when_the_task_was() {
+        let seen = json!({ "state": "R" });
+        let fifo = json!({ "policy": "fifo", "rt_priority": 20 });
+        // The flight recorder reads the host once, at the end; a recorder that was killed has read the beginning.
+        assert_eq!(read(&[900], json!({ "seen": seen })), Some((900, 120)));
+        // At both ends, at the beginning alone, at the end alone.
+        assert_eq!(read(&[10, 900], json!({ "seen": seen, "seen_last": seen, "policy_last": fifo })), Some((900, 79)));
+        assert_eq!(read(&[10, 900], json!({ "seen": seen })), Some((10, 120)));
+        assert_eq!(read(&[10, 900], json!({ "seen_last": seen, "policy_last": fifo })), Some((900, 79)));
+        // In between, or by a version that did not write when.
+        assert_eq!(read(&[10, 900], json!({})), None);
+        assert_eq!(read(&[], json!({ "seen": seen, "policy_last": fifo })), None);
+        // A thread of the recorder.
+        assert_eq!(read(&[900], json!({ "seen": seen, "tgid": 70 })), None);
     }
 }

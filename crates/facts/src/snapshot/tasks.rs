@@ -24,6 +24,9 @@ pub struct TaskFacts {
     /// −20 (highest weight) to 19. Applies only to fair policies.
     #[serde(default, skip_serializing_if = "is_zero_nice")]
     pub nice: i32,
+    /// Its policy at the end of a recording, if it was runnable then. A running task can change it, and no event shows that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_last: Option<PolicyFacts>,
     /// The CPUs on which it may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<CpuSet>,
@@ -81,6 +84,32 @@ pub struct TaskFacts {
     pub start_ticks: u64,
 }
 
+/// A policy with its priorities; see the fields of [`TaskFacts`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PolicyFacts {
+    /// The policy.
+    pub policy: SchedPolicy,
+    /// 1 (lowest) to 99 for FIFO and RR, otherwise 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rt_priority: u32,
+    /// −20 (highest weight) to 19. Applies only to fair policies.
+    #[serde(default, skip_serializing_if = "is_zero_nice")]
+    pub nice: i32,
+}
+
+impl PolicyFacts {
+    /// The kernel's priority, as events show it: 120 + nice, 99 - real-time priority; `None` for an unknown policy.
+    pub fn prio(&self) -> Option<Prio> {
+        Some(match self.policy.class()? {
+            Policy::Fair => Prio(120 + self.nice.clamp(-20, 19)),
+            Policy::Rt => Prio(99 - self.rt_priority.min(99) as i32),
+            Policy::Deadline => Prio(-1),
+            Policy::Idle => return None,
+        })
+    }
+}
+
 /// `runtime` in each `period`, by `deadline`, as for sched_setattr(2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -113,14 +142,14 @@ impl Autogroup {
 }
 
 impl TaskFacts {
-    /// The kernel's priority, as events show it: 120 + nice, 99 - real-time priority; `None` for an unknown policy.
+    /// Its policy with its priorities: in a recording, at its beginning.
+    pub fn policy_facts(&self) -> PolicyFacts {
+        PolicyFacts { policy: self.policy, rt_priority: self.rt_priority, nice: self.nice }
+    }
+
+    /// The kernel's priority; see [`PolicyFacts::prio`].
     pub fn prio(&self) -> Option<Prio> {
-        Some(match self.policy.class()? {
-            Policy::Fair => Prio(120 + self.nice.clamp(-20, 19)),
-            Policy::Rt => Prio(99 - self.rt_priority.min(99) as i32),
-            Policy::Deadline => Prio(-1),
-            Policy::Idle => return None,
-        })
+        self.policy_facts().prio()
     }
 
     /// Whether it was runnable at the beginning and at the end of a recording and never got a CPU in between; `None` if
@@ -147,7 +176,10 @@ fn is_zero_nice(nice: &i32) -> bool {
 /// Combines the tasks at the beginning and at the end of a recording. For tasks in both, keeps the facts of the
 /// beginning and the states at both moments.
 pub(super) fn finish(begin: Vec<TaskFacts>, mut end: Vec<TaskFacts>) -> Vec<TaskFacts> {
-    end.iter_mut().for_each(|task| task.seen_last = task.seen.take());
+    for task in &mut end {
+        task.seen_last = task.seen.take();
+        task.policy_last = task.seen_last.filter(Seen::is_runnable).map(|_| task.policy_facts());
+    }
     let mut tasks = begin;
     tasks.append(&mut end);
     tasks.sort_by_key(|task| (task.tid, task.start_ticks));
@@ -155,6 +187,7 @@ pub(super) fn finish(begin: Vec<TaskFacts>, mut end: Vec<TaskFacts>) -> Vec<Task
         let same = (later.tid, later.start_ticks) == (earlier.tid, earlier.start_ticks);
         if same {
             earlier.seen_last = later.seen_last;
+            earlier.policy_last = later.policy_last;
             earlier.allowed_last = later.allowed.take().filter(|allowed| earlier.allowed.as_ref() != Some(allowed));
             earlier.deadline = earlier.deadline.or(later.deadline);
         }
@@ -206,6 +239,7 @@ mod tests {
         assert_eq!(finish(vec![task('R', 5)], vec![])[0].has_only_waited(), None, "it is gone");
         let came = finish(vec![], vec![task('R', 5)]);
         assert_eq!((came[0].seen, came[0].seen_last.map(|seen| seen.state)), (None, Some('R')));
+        assert_eq!(came[0].policy_last, Some(came[0].policy_facts()));
         let between = union(came, vec![task('S', 5)]);
         assert_eq!((between.len(), between[0].seen), (1, None));
     }

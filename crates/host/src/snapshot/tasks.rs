@@ -127,6 +127,7 @@ fn facts(tid: Tid, text: &str) -> Option<TaskFacts> {
         policy: stat.policy?,
         rt_priority: stat.rt_priority?,
         nice: stat.nice?,
+        policy_last: None,
         allowed: None,
         allowed_last: None,
         cgroup: None,

@@ -309,6 +309,7 @@ impl Timeline {
     /// Ends the trace: reports runs and waits in progress.
     pub fn finish(&mut self, sink: &mut impl Sink) {
         self.reach_end();
+        self.read_prios(sink);
         let missing = self.losses.switches_are_missing();
         let guessed = self.waits.report_quiet(&mut self.machine, missing, sink);
         self.losses.note_guessed(guessed);

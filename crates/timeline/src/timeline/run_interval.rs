@@ -68,6 +68,22 @@ impl Timeline {
         }
     }
 
+    /// At the end of the trace, tasks that have a CPU may have raised themselves since their last event. The host shows that if
+    /// it was read after they got the CPU; what was read before is older than the event. A lower priority than by events is not
+    /// believed: the host does not show the one that a lock's owner inherits.
+    pub(super) fn read_prios(&mut self, sink: &mut impl Sink) {
+        for index in 0..self.machine.cpus.len() {
+            let Machine { world, cpus, .. } = &self.machine;
+            let Some(key) = cpus[index].task() else { continue };
+            let task = world.tasks.get(key);
+            let Some((time, prio)) = world.settings().read_prio(task.tid) else { continue };
+            if time >= task.run.start && (prio < task.prio || !task.ranked) {
+                self.machine.update(key, &Comm::default(), Some(prio));
+                self.put_right(index, key, sink);
+            }
+        }
+    }
+
     /// The task has this name and priority, if given, from now on. The earlier part of its run keeps the old ones.
     fn change(&mut self, key: TaskKey, comm: Comm, prio: Option<Prio>, sink: &mut impl Sink) {
         let task = self.machine.world.tasks.get_mut(key);

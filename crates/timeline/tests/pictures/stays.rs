@@ -1,8 +1,8 @@
 //! What a stay was: by its end, by an exec, while it is still under way.
 
 use insta::assert_snapshot;
-use unstarve_model::Tid;
-use unstarve_timeline::{NoSettings, Sink, Timeline, Wait, World};
+use unstarve_model::{Prio, Tid, Time};
+use unstarve_timeline::{NoSettings, Settings, Sink, Timeline, Wait, World};
 
 use crate::pictures::beginnings::Beside;
 use crate::pictures::drawn;
@@ -146,4 +146,74 @@ fn who_is_made_nice_is_due_little_from_then_on() {
     );
     // 15 of 1039 of 100 µs, where an equal would be due 50.
     assert_eq!(owed.0[2], (Tid(1), 1444));
+}
+
+/// A host that was read at this moment, and showed this priority of `a`.
+struct HostRead(u64, &'static str);
+
+impl Settings for HostRead {
+    fn read_prio(&self, tid: Tid) -> Option<(Time, Prio)> {
+        let HostRead(time, shown) = *self;
+        let shown = scene::task(shown);
+        shown.prio().filter(|_| tid == shown.tid()).map(|prio| (Time(time), prio))
+    }
+}
+
+/// What the event of the switch shows, what the host shows and when, and how `b` waits then.
+#[test]
+fn a_run_that_goes_on_is_what_the_host_shows_if_that_is_more_and_was_read_in_it() {
+    let rule = |event: &str, time, shown| {
+        //  a (cpu 0)    100 ██████████████████ 910
+        //  b            110 ·················· 910
+        //  the host   50?        500?
+        let scene = format!(
+            "
+            0 1 switch idle R > c
+            100 0 switch idle R > {event}
+            110 0 wake b @0
+            900 1 irq+ 5
+            910 1 irq- 5
+        "
+        );
+        let waits = scene::waits(Box::new(HostRead(time, shown)), &scene);
+        let (_, what) = waits.rsplit_once("a 800 ").unwrap_or_else(|| panic!("{waits}"));
+        what.replace(" (trace ends)", "")
+    };
+    let (before, within) = (50, 500);
+    for (event, time, shown, expected) in [
+        // It raised itself, by class or by weight.
+        ("a", within, "a!", "class"),
+        ("a", within, "a+-10", "weight"),
+        // The event is later than that.
+        ("a", before, "a!", "fair"),
+        ("a", before, "a+-10", "fair"),
+        ("a?", before, "a!", "unranked"),
+        // Both show the same, or the host shows less: a lock's owner inherits, and the host does not show that.
+        ("a", within, "a", "fair"),
+        ("a", within, "a+5", "fair"),
+        ("a!", within, "a", "class"),
+        ("a!", within, "a!", "class"),
+        // Only the host shows anything.
+        ("a?", within, "a!", "class"),
+        ("a?", within, "a", "fair"),
+        ("a?", within, "a?", "unranked"),
+    ] {
+        assert_eq!(rule(event, time, shown), expected, "{event}, at {time} {shown}");
+    }
+}
+
+#[test]
+fn what_the_host_shows_counts_from_the_exec_on() {
+    let scene = "
+        0 1 switch idle R > c
+        0 0 switch idle R > a
+        10 0 wake b @0
+        100 0 exec a
+        900 1 irq+ 5
+        910 1 irq- 5
+    ";
+    assert_snapshot!(
+        scene::waits(Box::new(HostRead(910, "a!")), scene),
+        @"b wakeup 10..910 cpu 0: a 810 class, a 90 fair (trace ends)"
+    );
 }

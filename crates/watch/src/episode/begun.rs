@@ -35,6 +35,6 @@ pub struct Begun {
     pub rule: Option<Rule>,
     /// How long the victim waited for this reason recently.
     pub ns: Nanos,
-    /// The longest recent wait of the role, if the condition is about many waits.
+    /// The longest recent wait of the role, if the condition is about many waits; of a single wait what counts for the rule.
     pub longest: Nanos,
 }

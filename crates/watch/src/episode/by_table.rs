@@ -9,6 +9,7 @@ use unstarve_sched::Rule;
 
 use super::cpu_monopoly::lost;
 use super::pair::{Counts, Met, Pair, Reason};
+use super::threshold::BY_WEIGHT;
 use super::trigger::Trigger;
 use super::verdict::{never_asks_to_be_last, waiter};
 use crate::engine::reading::{Histogram, Reading, RoleId, RoleKind};
@@ -129,6 +130,9 @@ impl<'a> Pair<'a> {
         let (now, since) = (self.reading.at.trace.0, then.at.trace.0);
         let by_whom = self.by_whom(reason, since);
         let all = by_whom.iter().map(|(_, ns)| *ns).fold(0, u64::saturating_add);
+        if reason == Reason::Weight && !self.is_reason(BY_WEIGHT, since) {
+            return None;
+        }
         let in_long = self.in_long(then, all);
         let lasting = if reason == Reason::Class { self.behind_real_time() } else { 0 };
         let span = now.saturating_sub(since);

@@ -5,10 +5,10 @@ use unstarve_model::Nanos;
 use unstarve_sched::Rule;
 
 use super::begun::Begun;
+use super::heading::{Headline, Heads};
 use super::headline::{Choice, Explanation, Fit, is_about, is_by_limit, may_be_of};
 use super::ignore_filter::is_below;
 use super::record::{Episode, FirstRemedy, OtherFinding, Party, Seen, Suffered};
-use super::remark::is_remark;
 use super::truncate_path::cut;
 use crate::engine::reading::{Place, place_of};
 use crate::engine::reading::{Role, RoleKind, TaskId};
@@ -58,22 +58,24 @@ impl Episode {
             // The part that the trace does not show may have been worse.
             Some(_) => Choice::OwnVictim,
         };
-        self.note(explanation, explanation.headline(self, choice).or_else(|| explanation.remark(self)));
+        self.note(explanation, explanation.headline(self, choice));
     }
 
     /// The same for a trace that several episodes share: each takes the findings about its own victim. Findings about no episode's victim go to the
     /// episode that owns the trace.
     pub fn note_trace_of_many(&mut self, explanation: &Explanation) {
         let mut headline = explanation.headline(self, Choice::VictimAlone);
-        if headline.is_none() && self.trace_of.is_none() {
+        if headline.is_none_or(|headline| headline.heads == Heads::Cause) && self.trace_of.is_none() {
             headline = explanation.headline(self, Choice::OwnVictim);
             let has_all = explanation.missed(self).is_none();
             headline = headline.or_else(|| has_all.then(|| explanation.headline(self, Choice::Worst)).flatten());
         }
-        self.note(explanation, headline.or_else(|| explanation.remark(self)));
+        self.note(explanation, headline);
     }
 
-    fn note(&mut self, explanation: &Explanation, headline: Option<&Finding>) {
+    fn note(&mut self, explanation: &Explanation, headline: Option<Headline<'_>>) {
+        let remark = if headline.is_none() { explanation.remark(self) } else { None };
+        let headline = headline.or_else(|| remark.map(|finding| Headline { finding, heads: Heads::Victim }));
         self.verdict = Some(explanation.report.verdict.text.clone());
         // From now on the finding's severity counts. If the trace shows no starvation, there is none.
         self.severity = None;
@@ -81,14 +83,14 @@ impl Episode {
         if let Some(missed) = explanation.missed(self) {
             self.note_missed(missed, headline);
         }
-        let remark = headline.filter(|finding| is_remark(finding));
         if remark.is_some() {
             // The verdict would say that nothing starved, which is true for most of the trace only.
             self.verdict = None;
         }
         self.note_victims(explanation, remark);
         match headline {
-            Some(finding) => self.note_finding(finding, explanation),
+            Some(Headline { finding, heads: Heads::Victim }) => self.note_finding(finding, explanation),
+            Some(Headline { finding, heads: Heads::Cause }) => self.note_cause(finding, explanation),
             // Other findings belong to another time or another episode.
             None => {
                 self.other_finding = explanation.findings().next().map(|worst| Box::new(OtherFinding::of(worst)));
@@ -98,7 +100,7 @@ impl Episode {
     }
 
     /// Records that the trace begins later than what the counters saw: then its showing no starvation means nothing.
-    fn note_missed(&mut self, missed: Nanos, headline: Option<&Finding>) {
+    fn note_missed(&mut self, missed: Nanos, headline: Option<Headline<'_>>) {
         self.problem = Some(format!(
             "the trace begins {missed} after the wait may have begun: the flight recorder had just begun or was stopped late, or events came too \
              fast for its buffers"
@@ -202,6 +204,26 @@ impl Episode {
             // What the counters saw is about the same victim's wait, or was removed above.
             None => {}
         }
+        self.ns = self.ns.or_else(|| waited_by(finding, self.rule));
+        self.note_remedy(finding);
+    }
+
+    /// Records the cause of a finding about another victim, for which this episode's victim waited, too: what is proved of that one are the
+    /// counters' words, and the wait in the trace.
+    fn note_cause(&mut self, finding: &Finding, explanation: &Explanation) {
+        self.finding = Some(finding.id.clone());
+        self.severity = Some(self.by_the_counters());
+        let culprit = explanation.blamed(finding, self);
+        self.note_worst_wait(explanation);
+        let waited = self.ns;
+        if let Some(culprit) = culprit {
+            self.note_culprit(culprit);
+            self.ns = waited.or(self.ns);
+        }
+        self.note_remedy(finding);
+    }
+
+    fn note_remedy(&mut self, finding: &Finding) {
         self.remedy = finding.remedies.first().map(|remedy| FirstRemedy {
             id: remedy.id.clone(),
             text: remedy.text.clone(),
@@ -262,6 +284,13 @@ impl Suffered {
             ..Suffered::default()
         }
     }
+}
+
+/// What a finding's victim waited by this rule, or in all where the rule is not known: of a limit no culprit has the time.
+fn waited_by(finding: &Finding, rule: Option<Rule>) -> Option<u64> {
+    let rows = finding.blame.iter().filter(|row| Some(row.rule) == rule);
+    let by_rule = rows.map(|row| row.ns).fold(0, u64::saturating_add);
+    Some(if by_rule > 0 { by_rule } else { finding.waits.total_ns }).filter(|ns| *ns > 0)
 }
 
 impl OtherFinding {
@@ -412,7 +441,7 @@ fn place(cgroup: Option<&String>) -> Place {
 mod long_tests;
 #[cfg(test)]
 #[path = "finish_tests.rs"]
-mod tests;
+pub(super) mod tests;
 #[cfg(test)]
 #[path = "time_tests.rs"]
 mod time_tests;

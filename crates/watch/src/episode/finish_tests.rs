@@ -8,7 +8,7 @@ fn culprit(comm: &str, rule: &str) -> Value {
     json!({ "comm": comm, "tids": [7], "policy": "rt", "prio": 49, "rule": rule, "ns": 85, "cgroups": ["/system.slice/a.service"] })
 }
 
-pub(super) fn finding(kind: &str, comm: &str) -> Value {
+pub(in crate::episode) fn finding(kind: &str, comm: &str) -> Value {
     json!({
         "id": "rt-starvation", "severity": "critical", "confidence": 0.9, "sentence": "s", "culprits": [culprit("hog", "class")],
         "victim": {
@@ -20,7 +20,7 @@ pub(super) fn finding(kind: &str, comm: &str) -> Value {
     })
 }
 
-pub(super) fn explained(findings: &[Value], worst_waits: &[Value]) -> Explanation {
+pub(in crate::episode) fn explained(findings: &[Value], worst_waits: &[Value]) -> Explanation {
     let trace = json!({
         "format": "f", "events": 1, "lost": 0, "cpus": 1, "start_ns": 0, "end_ns": 1, "kernel": null, "snapshot": true,
         "waits_total_ns": 1, "waits_count": 1, "clock": "mono",
@@ -164,7 +164,7 @@ fn who_keeps_others_waiting_is_not_the_headlines_victim() {
 #[test]
 fn who_kept_others_waiting_before_is_not_the_headlines_victim_for_its_limit() {
     let limited = |tid: u32| {
-        let mut limited = of_tid(at(finding("task", "hog"), "warning", 1_100, 1_200), tid);
+        let mut limited = of_tid(at(finding("ksoftirqd", "hog"), "warning", 1_100, 1_200), tid);
         (limited["id"], limited["culprits"]) = ("throttled".into(), json!([]));
         limited
     };
@@ -205,7 +205,7 @@ fn of_the_victim_by_another_cause_and_another_victim_of_the_cause_the_worse_is_t
 }
 
 #[test]
-fn an_episode_that_began_with_kernel_threads_is_headed_by_a_program_only_if_that_is_worse() {
+fn an_episode_that_began_with_kernel_threads_is_headed_by_no_program_even_if_that_is_worse() {
     let named = |findings: &[Value]| {
         let mut episode = counted("kworker");
         episode.note_trace(&explained(findings, &[]));
@@ -225,13 +225,12 @@ fn an_episode_that_began_with_kernel_threads_is_headed_by_a_program_only_if_that
     }]);
     let own = finding("kworker", "kworker/0:1");
     assert_eq!(named(&[behind_kworker.clone(), own.clone()]).as_deref(), Some("kworker/0:1"));
-    // The worse finding is the headline.
     let mild = |mut finding: Value| {
         finding["severity"] = "warning".into();
         finding
     };
-    assert_eq!(named(&[program.clone(), mild(by_another)]).as_deref(), Some("fio"));
-    assert_eq!(named(&[program, mild(own)]).as_deref(), Some("fio"));
+    assert_eq!(named(&[program.clone(), mild(by_another)]).as_deref(), Some("kworker/0:1"));
+    assert_eq!(named(&[program, mild(own)]).as_deref(), Some("kworker/0:1"));
     // An episode triggered by a program is about that program.
     let mut episode = counted("/user.slice");
     let mut shell = of_tid(finding("task", "bash"), 72);
@@ -319,7 +318,7 @@ fn a_finding_of_another_time_gives_no_names() {
 
 #[test]
 fn a_finding_about_others_has_no_role_of_the_counters() {
-    let mut other = finding("task", "other");
+    let mut other = finding("ksoftirqd", "other");
     other["culprits"] =
         json!([{ "comm": "heavy", "tids": [9], "policy": "fair", "prio": 120, "rule": "class", "ns": 85 }]);
     let mut episode = counted("rcu");
@@ -356,7 +355,7 @@ fn a_finding_about_others_that_blames_nobody_is_not_what_began_it() {
 #[test]
 fn the_same_culprit_by_the_same_rule_is_this_episode_s() {
     let mut episode = seen("rcu");
-    episode.note_trace(&explained(&[finding("task", "fio")], &[]));
+    episode.note_trace(&explained(&[finding("ksoftirqd", "fio")], &[]));
     let victim = episode.victim.expect("a victim");
     assert_eq!((victim.comm.as_str(), victim.role), ("fio", None), "it is no longer the counters' victim");
     let culprit = episode.culprit.expect("a culprit");
@@ -379,7 +378,7 @@ fn two_episodes_share_a_trace_and_each_has_its_own_victim() {
 
 #[test]
 fn the_one_that_has_the_trace_takes_a_finding_once() {
-    let others = at(of_tid(finding("task", "other"), 9), "critical", 1_100, 1_900);
+    let others = at(of_tid(finding("ksoftirqd", "other"), 9), "critical", 1_100, 1_900);
     let mut episode = counted("rcu");
     episode.culprit = None;
     (0..20).for_each(|number| episode.note_joined(&of_role(&format!("/g{number}"))));
@@ -435,11 +434,12 @@ fn episodes_of_one_trace_keep_their_victims_where_a_crowd_is_worse() {
         "{line}"
     );
     // The episode with the trace takes findings of no other episode, and still shows what triggered it.
+    let crowd_of_kernel_threads = at(of_tid(finding("ksoftirqd", "ksoftirqd/1"), 9), "critical", 1_100, 1_900);
     let mut episode = counted("rcu");
-    episode.note_trace_of_many(&explained(std::slice::from_ref(&crowd), &[]));
+    episode.note_trace_of_many(&explained(&[crowd_of_kernel_threads], &[]));
     let line = super::super::line(&episode);
     assert!(
-        line.contains(": perf[9] waited 85 ns") && line.contains("; it began when rcu tasks waited 6 ns"),
+        line.contains(": ksoftirqd/1[9] waited 85 ns") && line.contains("; it began when rcu tasks waited 6 ns"),
         "{line}"
     );
     // Findings about the program itself are preferred to worse ones about other programs of its group.
@@ -567,7 +567,7 @@ fn of_more_tasks_than_are_listed_nothing_is_shared() {
 
 #[test]
 fn victims_of_one_name_are_the_headline_once() {
-    let mut crowd = at(finding("task", "crowd"), "critical", 1_100, 1_900);
+    let mut crowd = at(finding("ksoftirqd", "crowd"), "critical", 1_100, 1_900);
     crowd["victim"]["tids"] = json!([71, 72]);
     crowd["victim"]["tasks"] = 2.into();
     let mut episode = counted("kworker");
@@ -596,7 +596,7 @@ fn a_trace_that_begins_after_the_wait_says_of_nobody_that_he_is_well() {
     assert!(problem.starts_with("the trace begins 5.00 ms after the wait may have begun"), "{problem}");
     assert!(super::super::line(&episode).contains(&problem));
     // Findings about other victims are not the headline, but the one about its own culprit is.
-    let others = at(of_tid(finding("task", "other"), 9), "critical", 6_000_000, 6_100_000);
+    let others = at(of_tid(finding("ksoftirqd", "other"), 9), "critical", 6_000_000, 6_100_000);
     let mut innocent = others.clone();
     innocent["culprits"] =
         json!([{ "comm": "innocent", "tids": [9], "policy": "fair", "prio": 120, "rule": "weight", "ns": 85 }]);

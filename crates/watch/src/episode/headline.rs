@@ -61,59 +61,15 @@ impl Explanation {
         Explanation { ignored: ignored.to_vec(), ..self }
     }
 
-    /// The finding that an episode is about; `None` if the trace has none of its time.
-    pub(super) fn headline<'a>(&'a self, episode: &Episode, choice: Choice) -> Option<&'a Finding> {
-        let bad: Vec<&'a Finding> = self.of_its_time(episode).collect();
-        // A task that keeps other tasks waiting is not the victim of the episode, even if its own quota throttles it.
-        let is_victim_alone = |finding: &Finding| {
-            let blames =
-                |other: &Finding| self.blamed(other, episode).is_some_and(|row| has_one_of(&row.tids, &finding.victim));
-            !bad.iter().any(|other| other.severity >= finding.severity && blames(other))
-        };
-        // The same victim with another cause is as near as another victim with the same cause.
-        let nearness = |finding: &Finding| match self.fit(finding, episode) {
-            Fit::None => 0,
-            Fit::Culprit | Fit::Victim => 1,
-            Fit::Both => 2,
-        };
-        // Kernel threads that triggered the episode are its subject even if they keep other tasks waiting. Programs come first only if their
-        // starvation is worse.
-        let is_own = |finding: &Finding| self.is_of_kernel_threads_seen(finding, episode);
-        let is_of_kernel_threads = bad.iter().any(|finding| is_own(finding));
-        let is_program = |finding: &Finding| finding.victim.kernel_thread != Some(true);
-        let rank = |finding: &Finding| {
-            let is_alone = is_own(finding) || is_victim_alone(finding);
-            (is_alone, finding.severity, !(is_of_kernel_threads && is_program(finding)), nearness(finding))
-        };
-        // The report is sorted worst first: of equals take the first.
-        let better = |best: Option<&'a Finding>, next: &'a Finding| match best {
-            Some(best) if rank(best) >= rank(next) => Some(best),
-            _ => Some(next),
-        };
-        let fitting = |wanted: &[Fit], counts: fn(&Finding, &Episode) -> bool| {
-            wanted.iter().find_map(|wanted| {
-                let is_it = |finding: &&Finding| self.fit(finding, episode) == *wanted && counts(finding, episode);
-                bad.iter().copied().filter(is_it).fold(None, better)
-            })
-        };
-        match choice {
-            Choice::Worst => {
-                bad.iter().copied().filter(|finding| self.may_be_worst(finding, episode)).fold(None, better)
-            }
-            Choice::OwnVictim => fitting(&[Fit::Both, Fit::Victim, Fit::Culprit], |_, _| true),
-            Choice::VictimAlone => fitting(&[Fit::Both, Fit::Victim], is_about_seen_task),
-        }
-    }
-
     /// Whether a finding is about the kernel threads that the counters saw, with another task as the culprit.
-    fn is_of_kernel_threads_seen(&self, finding: &Finding, episode: &Episode) -> bool {
+    pub(super) fn is_of_kernel_threads_seen(&self, finding: &Finding, episode: &Episode) -> bool {
         finding.victim.kernel_thread == Some(true)
             && self.fit(finding, episode) >= Fit::Victim
             && self.blamed(finding, episode).is_some_and(|row| !has_one_of(&row.tids, &finding.victim))
     }
 
     /// Whether a finding can be the headline although its victim is not the one that the counters saw.
-    fn may_be_worst(&self, finding: &Finding, episode: &Episode) -> bool {
+    pub(super) fn may_be_worst(&self, finding: &Finding, episode: &Episode) -> bool {
         if episode.victim.is_none() || self.fit(finding, episode) != Fit::None {
             return true;
         }
@@ -218,7 +174,7 @@ pub(super) fn is_known_after(finding: &Finding, then: u64) -> bool {
 }
 
 /// Whether one of the victim's threads is among these.
-fn has_one_of(tids: &[u32], victim: &Victim) -> bool {
+pub(super) fn has_one_of(tids: &[u32], victim: &Victim) -> bool {
     tids.iter().any(|tid| victim.tids.contains(tid))
 }
 
@@ -292,15 +248,27 @@ impl RoleName<'_> {
 fn is_of(victim: &Victim, role: &str) -> bool {
     match RoleName::of(role) {
         RoleName::Group(group) => victim.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
-        // A worker whose work item is unknown can be of either role.
-        RoleName::Kind(RoleKind::DirectIo | RoleKind::Kworker)
-            if victim.kind == VictimKind::Kworker && victim.work.is_none() =>
-        {
-            victim.kernel_thread == Some(true)
-        }
-        RoleName::Kind(kind) => role_of(victim) == Some(kind),
+        RoleName::Kind(kind) => role_of(victim).is_some_and(|role| may_count_as(kind, role, victim)),
         RoleName::Unknown => false,
     }
+}
+
+/// Whether the counters may have counted a victim in this role that `explain` takes for another one.
+///
+/// They know what a worker has begun to work at, `explain` also what it was woken for, and most of what it did: so a worker can be of another role
+/// for each. Where both know an item, and not the same, it is another worker.
+///
+/// | counters | explain: nothing known | direct I/O | writeback | other work |
+/// |---|---|---|---|---|
+/// | `kworker` | yes | yes | yes | yes |
+/// | `direct-io` | yes | yes | no | no |
+/// | `storage` | yes | no | yes | no |
+///
+/// All other kernel threads have their role by name, which both read.
+fn may_count_as(counted: RoleKind, found: RoleKind, victim: &Victim) -> bool {
+    let is_worker = matches!(counted, RoleKind::Kworker | RoleKind::DirectIo | RoleKind::Storage);
+    let is_unknown = counted == RoleKind::Kworker || victim.work.is_none();
+    counted == found || victim.kind == VictimKind::Kworker && is_worker && is_unknown
 }
 
 /// Whether a finding is about throttling by a quota: no task is to blame.
@@ -358,9 +326,13 @@ mod tests {
         let roles =
             ["ksoftirqd", "direct-io", "kworker", "rcu", "storage", "nfsd", "kernel", "real-time", "/user.slice"];
         let of = |victim: &Victim| roles.into_iter().filter(|role| is_of(victim, role)).collect::<Vec<_>>();
-        assert_eq!(of(&work("iomap_dio_complete_work", "dio/sda")), ["direct-io"]);
+        // The table of `may_count_as`, column by column.
+        let unknown = victim("kworker", "kworker/0:1", Policy::Fair);
+        assert_eq!(of(&unknown), ["direct-io", "kworker", "storage"], "nobody knows");
+        assert_eq!(of(&work("iomap_dio_complete_work", "dio/sda")), ["direct-io", "kworker"]);
+        assert_eq!(of(&work("wb_workfn", "writeback")), ["kworker", "storage"]);
         assert_eq!(of(&work("vmstat_update", "mm_percpu_wq")), ["kworker"], "direct I/O is not its");
-        assert_eq!(of(&victim("kworker", "kworker/0:1", Policy::Fair)), ["direct-io", "kworker"], "nobody knows");
+        assert_eq!(of(&victim("storage", "jbd2/sda1-8", Policy::Fair)), ["storage"], "no worker");
         assert_eq!(of(&victim("nfsd", "nfsd", Policy::Fair)), ["nfsd"]);
         assert_eq!(of(&victim("task", "nfsdcld", Policy::Fair)), [""; 0], "a program that is called like it");
         for kind in ["kworker", "nfsd", "ksoftirqd", "task"] {

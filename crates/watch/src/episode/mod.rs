@@ -12,6 +12,7 @@ mod end;
 #[cfg(test)]
 mod end_tests;
 mod finish;
+mod heading;
 mod headline;
 mod ignore_filter;
 mod line;

@@ -17,7 +17,13 @@ impl<'a> Pair<'a> {
         let most_by_others = most.filter(|(row, _)| row.rule != Rule::Throttled);
         let culprit = most_by_others.map(|(row, _)| row.occupant);
         let wait = met.wait.or_else(|| self.telling_wait());
-        let longest = self.longest_since(met.since);
+        let rule = most.map(|(row, _)| row.rule);
+        let longest = match (met.trigger, rule) {
+            (Trigger::Wait { ns, .. } | Trigger::Oldest { ns, .. }, Some(rule)) => {
+                Nanos(self.counts_for(rule, ns, met.since, met.wait.map(|wait| wait.cpu)))
+            }
+            _ => self.longest_since(met.since),
+        };
         Begun {
             number: 0,
             continues: None,
@@ -29,7 +35,7 @@ impl<'a> Pair<'a> {
             victim_task: wait.map(|wait| wait.task),
             culprit: culprit.and_then(|culprit| self.reading.role(culprit)).cloned(),
             culprit_task: wait.filter(|wait| had_most_of(wait, culprit)).and_then(|wait| wait.occupant),
-            rule: most.map(|(row, _)| row.rule),
+            rule,
             ns: most.map_or(Nanos(0), |(_, ns)| ns),
             longest,
         }

@@ -1,6 +1,19 @@
 //! Determines which thresholds a role exceeds: a pure function of readings.
+//!
+//! A single wait is above `wait` or `oldest` if others were preferred for half of the threshold, and if the table of verdicts warns of what they
+//! had of it. So an episode begins by what `explain` would find:
+//!
+//! | others went before by | their part of the wait | what the table judges | in `explain` |
+//! |---|---|---|---|
+//! | class, priority | a quarter | their part | the longest stretch without a gap |
+//! | a limit | – | the wait | what the limit stopped |
+//! | interrupts | a third | the wait | what they took of a wait of which they took a third |
+//! | weight, number, wakeup preemption | half | their part | their part of a wait of which they had half |
+//! | turns of equals | the rest | the wait, from a second on | a wait of a second |
+//!
+//! With a smaller part the wait counts only towards keeping the recorder armed: what else ran made it long.
 
-use unstarve_diagnose::verdict::NEVER_HEALTHY;
+use unstarve_diagnose::verdict::{NEVER_HEALTHY, least_part};
 use unstarve_model::{CpuId, Nanos, Severity};
 use unstarve_sched::Rule;
 
@@ -13,6 +26,10 @@ use crate::engine::reading::{Blame, CpuWaits, OldestWait, Reading};
 
 /// At least a quarter of a single wait must be by class to count: less did not make the wait long, whatever its length.
 const MUCH: u64 = 4;
+
+/// Rules that are one reason.
+const INTERRUPTS: &[Rule] = &[Rule::Irq, Rule::Softirq];
+pub(super) const BY_WEIGHT: &[Rule] = &[Rule::Weight, Rule::Count];
 
 /// Just below the threshold.
 const BELOW: f64 = 0.99;
@@ -148,6 +165,34 @@ impl<'a> Pair<'a> {
         let by_class = if_much(summed.min(self.lost_by_one_since(then, by_class)));
         let on_cpu = if_much(on_cpu.unwrap_or(0));
         Unfair { summed, by_class, by_others: part_of(ns, by_others, waited), on_cpu }
+    }
+
+    /// What the table judges of a single wait whose main rule is this one; 0 if the rule had too small a part of it to be the reason.
+    pub(super) fn counts_for(&self, rule: Rule, ns: u64, since: u64, cpu: Option<CpuId>) -> u64 {
+        let part =
+            |rules: &[Rule]| rules.iter().map(|rule| self.part_by(ns, since, *rule)).fold(0, u64::saturating_add);
+        match rule {
+            Rule::Class | Rule::Priority => {
+                let unfair = self.unfair(ns, since, cpu);
+                unfair.by_class.max(unfair.on_cpu)
+            }
+            Rule::Irq | Rule::Softirq if self.is_reason(INTERRUPTS, since) => ns,
+            Rule::Weight | Rule::Count if self.is_reason(BY_WEIGHT, since) => part(BY_WEIGHT),
+            Rule::WakeupPreemption if self.is_reason(&[rule], since) => part(&[rule]),
+            Rule::Irq | Rule::Softirq | Rule::Weight | Rule::Count | Rule::WakeupPreemption => 0,
+            _ => ns,
+        }
+    }
+
+    /// Whether these rules had enough of what the role waited since then to be the reason, as for `explain`. What it waited behind higher classes
+    /// is left out: it is judged by itself, and may be what other tasks of the role waited elsewhere.
+    pub(super) fn is_reason(&self, rules: &[Rule], since: u64) -> bool {
+        let waited = self.waited_since(self.at_or_before(since)).map_or(0, |waited| waited.0);
+        let among_others = waited.saturating_sub(self.by_class_since(since));
+        let by = |rule: &Rule| self.by_rule_since(since, *rule).map(|(_, ns)| ns.0).fold(0, u64::saturating_add);
+        let had = rules.iter().map(by).fold(0, u64::saturating_add);
+        let least = rules.first().map_or(1.0, |rule| least_part(*rule));
+        had as f64 >= least * among_others as f64
     }
 
     fn share(&self, limit: f64) -> Option<Met<'a>> {

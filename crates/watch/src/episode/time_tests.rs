@@ -155,11 +155,11 @@ fn a_program_with_a_kernel_threads_name_is_not_the_role_s() {
     // Nor is a culprit identified by name, or the one of the longest wait.
     let mut by_worker = two_lives();
     by_worker["culprits"] = json!([{ "comm": "kworker/0:1", "tids": [9], "tasks": 1, "policy": "fair", "prio": 120, "rule": "weight", "ns": 5 }]);
-    let mut episode = since(500, role("rcu"), Some(role("kworker")), "weight");
+    let mut episode = since(500, role("other"), Some(role("kworker")), "weight");
     episode.note_trace(&explained(&[by_worker.clone()], &[]));
     assert_eq!(episode.culprit.and_then(|culprit| culprit.role), None);
     by_worker["culprits"][0]["kernel_thread"] = true.into();
-    let mut episode = since(500, role("rcu"), Some(role("kworker")), "weight");
+    let mut episode = since(500, role("other"), Some(role("kworker")), "weight");
     episode.note_trace(&explained(&[by_worker], &[]));
     assert_eq!(episode.culprit.and_then(|culprit| culprit.role).as_deref(), Some("kworker"));
     let wait = json!({ "comm": "rcu_preempt", "tid": 15, "cpu": 0, "start_ns": 0, "end_ns": 900, "blame": [

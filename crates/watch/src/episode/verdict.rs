@@ -89,11 +89,10 @@ impl Begun {
     pub fn severity(&self) -> Severity {
         let second = Nanos::from_millis(1000);
         let (longest, lost, span) = match self.trigger {
-            Trigger::Wait { ns, .. }
-            | Trigger::Oldest { ns, .. }
-            | Trigger::Stuck { ns, .. }
-            | Trigger::NotPreempted { ns, .. }
-            | Trigger::Idle { ns, .. } => (Nanos(ns), Nanos(ns), None),
+            Trigger::Wait { .. } | Trigger::Oldest { .. } => (self.longest, self.longest, None),
+            Trigger::Stuck { ns, .. } | Trigger::NotPreempted { ns, .. } | Trigger::Idle { ns, .. } => {
+                (Nanos(ns), Nanos(ns), None)
+            }
             Trigger::Verdict { severity, .. } => return severity,
             Trigger::Share { share, .. } | Trigger::Stalled { share, .. } | Trigger::Stopped { share, .. } => {
                 (self.longest, Nanos((second.0 as f64 * share) as u64), Some(second))

@@ -14,6 +14,7 @@ mod overlapping;
 mod pods;
 #[cfg(feature = "bpf")]
 mod quiet;
+mod raised;
 mod reused;
 #[cfg(feature = "bpf")]
 mod slots;
@@ -26,7 +27,12 @@ use libtest_mimic::{Arguments, Trial};
 
 fn main() -> std::process::ExitCode {
     let mut arguments = std::env::args();
-    if arguments.nth(1).as_deref() == Some("load") {
+    let first = arguments.nth(1);
+    if first.as_deref() == Some(raised::LOAD) {
+        raised::run_load();
+        return std::process::ExitCode::SUCCESS;
+    }
+    if first.as_deref() == Some("load") {
         unstarve_load::run(unstarve_load::Args::parse_from(std::iter::once("load".to_owned()).chain(arguments)));
         return std::process::ExitCode::SUCCESS;
     }
@@ -58,6 +64,7 @@ fn main() -> std::process::ExitCode {
         trial("a_pod_that_a_task_left_has_its_own_name", pods::that_a_task_left_have_their_own_names),
         trial("an_episode_has_its_trace_while_another_is_explained", overlapping::both_have_their_trace),
         trial("an_id_that_is_used_again_is_another_task", reused::is_another_task),
+        trial("a_task_that_raises_itself_while_it_runs_is_found", raised::is_found),
         trial("without_bpf_waits_are_counted_by_tracefs", fallback::names_the_hog),
     ];
     trials.extend(tables);

@@ -33,14 +33,12 @@ use crate::draft::{Draft, payer_row};
 use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity, VictimKind};
-use crate::verdict::{self, Cause, Cost, Plight, Waiter};
+use crate::verdict::{self, Cause, Cost, MAIN_REASON, Plight, Waiter};
 
 /// Owed time must be at least this part of what was due: a task that received three quarters of its share is not starved.
 const SHORTFALL: f64 = 0.25;
 /// Without a snapshot: slices, ticks and lag of the fair class never explain less than half of an equal share.
 const SHORTFALL_INFERRED: f64 = 0.5;
-/// The occupants must be the main reason for the waits, or for one wait that is a stall by itself.
-const MAIN_REASON: f64 = 0.5;
 /// With this many wakeups between the two per wait they are partners.
 const PARTNER: f64 = 0.1;
 /// Inferred from fewer waits it could be chance…
