@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use crate::Root;
 
 /// This program, for the hash.
-const APPLICATION: [u8; 16] = 0x98e9_0b8a_5fbf_4ab7_a6a4_c24c_9a2e_1b3d_u128.to_be_bytes();
+const APPLICATION_ID: [u8; 16] = 0x98e9_0b8a_5fbf_4ab7_a6a4_c24c_9a2e_1b3d_u128.to_be_bytes();
 
 /// SHA-256's block.
 const BLOCK_BYTES: usize = 64;
@@ -19,7 +19,7 @@ pub fn machine_id(root: &Root) -> Option<String> {
     let text = std::fs::read_to_string(root.path("/etc/machine-id")).ok()?;
     let digits = text.trim();
     let machine = u128::from_str_radix(digits, 16).ok().filter(|id| digits.len() == 32 && *id != 0)?;
-    Some(format!("{:032x}", of_application(machine, APPLICATION)))
+    Some(format!("{:032x}", of_application(machine, APPLICATION_ID)))
 }
 
 /// What sd_id128_get_machine_app_specific(3) gives: the first half of HMAC-SHA256 with the machine's id as the key, marked as a

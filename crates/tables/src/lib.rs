@@ -28,5 +28,5 @@ pub use schema::{
     ALL, BLAME, BLAME_ROLLUP, EPISODES, FINDINGS, Fold, HOSTS, Hourly, KERNEL_CELLS, PIECES, PROOFS, SETTINGS, Schema,
     WAIT_ROLLUP, WAITS, named,
 };
-pub use shelf::{LAYOUT, Limits, Partition, Shelf, ShelfError, part_name};
+pub use shelf::{LAYOUT_NAME, Limits, Partition, Shelf, ShelfError, part_name};
 pub use text_table::CsvRows;

@@ -97,7 +97,7 @@ impl Partition {
 }
 
 /// The directory of the present layout, in that of tables.
-pub const LAYOUT: &str = "v1";
+pub const LAYOUT_NAME: &str = "v1";
 
 const PART_ENDING: &str = ".parquet";
 /// An unfinished file older than this was left by a killed process.
@@ -139,7 +139,7 @@ impl Shelf {
     ///
     /// # Errors If it cannot be written; then nothing of it exists.
     pub fn put(&self, partition: &Partition, name: &str, bytes: &[u8]) -> Result<(), ShelfError> {
-        let directory = Directory::make(&self.path.join(LAYOUT).join(partition.path()))?;
+        let directory = Directory::make(&self.path.join(LAYOUT_NAME).join(partition.path()))?;
         let name = file_name(name);
         let beside = format!(".new-{name}");
         let mut file = directory.file(OsStr::new(&beside), How::Update)?;
@@ -155,7 +155,7 @@ impl Shelf {
 
     /// The directories that have tables: of this layout, and of the one before.
     fn layouts(&self) -> [PathBuf; 2] {
-        [self.path.join(LAYOUT), self.path.clone()]
+        [self.path.join(LAYOUT_NAME), self.path.clone()]
     }
 
     /// Removes hours older than the limit, then the oldest parts until the rest is within the size limit. Returns the

@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, ListArray, RecordBatch, St
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use unstarve_model::WallTime;
-use unstarve_tables::{HOSTS, LAYOUT, Partition, Shelf};
+use unstarve_tables::{HOSTS, LAYOUT_NAME, Partition, Shelf};
 
 use super::*;
 use crate::commit::{COMMIT_BYTES, Commit};
@@ -72,7 +72,7 @@ impl Place {
     }
 
     fn path(&self, host: &str) -> PathBuf {
-        self.shelf.path().join(LAYOUT).join(partition().path()).join(format!("{host}.parquet"))
+        self.shelf.path().join(LAYOUT_NAME).join(partition().path()).join(format!("{host}.parquet"))
     }
 
     fn store(&self) -> Store {
@@ -150,7 +150,7 @@ fn rows_of_one_group_are_not_anothers() {
     }
     let (outputs, problems) = place.merged(8);
     assert_eq!((outputs, problems.len()), (2, 0), "{problems:?}");
-    let hour = place.place.path().join("store/state").join(LAYOUT).join(partition().path());
+    let hour = place.place.path().join("store/state").join(LAYOUT_NAME).join(partition().path());
     let merged = std::fs::read_dir(hour).expect("it is there").map(|entry| entry.expect("it is there"));
     let merged = merged.filter(|entry| entry.file_name().to_string_lossy().starts_with("merged-"));
     let found = merged.map(|entry| entry.metadata().expect("it is there"));

@@ -12,7 +12,7 @@ use crate::merge::chunk::Chunk;
 use crate::store::Readers;
 
 /// The largest number of a column.
-const MOST: u64 = i64::MAX.unsigned_abs();
+const MAX_INTEGER: u64 = i64::MAX.unsigned_abs();
 
 /// A row of `wait_rollup`: the columns that distinguish it, and those that are folded.
 #[derive(Clone, Debug)]
@@ -27,8 +27,8 @@ struct Row {
 }
 
 fn row() -> impl Strategy<Value = Row> {
-    let n = prop_oneof![4 => 0..9_u64, 1 => (MOST - 9)..=MOST];
-    let counts = prop::collection::vec(prop_oneof![4 => 0..9_u64, 1 => Just(MOST)], 0..4);
+    let n = prop_oneof![4 => 0..9_u64, 1 => (MAX_INTEGER - 9)..=MAX_INTEGER];
+    let counts = prop::collection::vec(prop_oneof![4 => 0..9_u64, 1 => Just(MAX_INTEGER)], 0..4);
     let texts = (0..2_u8, 0..2_u8, prop::option::of(0..2_u8));
     (texts, prop_oneof![4 => 0..99_u64, 1 => Just(4_000_000_000_000)], n, prop::option::of(0..9_u64), counts)
         .prop_map(|((host, role, kernel), ts, n, max, counts)| Row { host, role, kernel, ts, n, max, counts })
@@ -140,7 +140,7 @@ proptest! {
 /// A sum that is too large for its column continues in another row.
 #[test]
 fn a_sum_does_not_stop_at_64_bits() {
-    let row = Row { host: 1, role: 1, kernel: None, ts: 5, n: MOST, max: None, counts: vec![1] };
+    let row = Row { host: 1, role: 1, kernel: None, ts: 5, n: MAX_INTEGER, max: None, counts: vec![1] };
     let folded = chunk(&WAIT_ROLLUP, vec![file(&vec![row; 4])]).hourly().expect("it can be folded").expect("four rows");
     assert_eq!(folded.num_rows(), 4);
     assert_eq!(answer(&[folded]).into_values().next().expect("one host").1, 4 * i128::from(i64::MAX));

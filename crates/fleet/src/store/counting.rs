@@ -55,7 +55,7 @@ pub fn counting_files(path: &Path) -> Result<Vec<CountingFile>, FleetError> {
         StoreKind::OfHost => {
             let top = store.top()?;
             let mut files = plain(&store, &top)?;
-            if let Some(inner) = top.inner(unstarve_tables::LAYOUT)? {
+            if let Some(inner) = top.inner(unstarve_tables::LAYOUT_NAME)? {
                 files.extend(plain(&store, &inner)?);
             }
             files

@@ -101,7 +101,10 @@ impl<'a> Hour<'a> {
         };
         let is_whole = depth == Depth::Whole || (!state.entries.is_empty() && has_parts()?);
         let key = partition.path().display().to_string();
-        let commits = read_commits(&state, &key, is_whole)?;
+        let Some(commits) = read_commits(&state, &key, is_whole)? else {
+            // One was removed meanwhile: the hour was dropped, which a newer one says.
+            return Hour::read(store, partition, depth, problems);
+        };
         let merged = Tied::of(store.place(Tree::Merged, partition)?, &mut found)?;
         let hourly = Tied::of(store.place(Tree::Hourly, partition)?, &mut found)?;
         let hosts = Tied::of(store.place(Tree::Hosts, partition)?, &mut found)?;
@@ -270,13 +273,13 @@ impl<'a> Hour<'a> {
     }
 }
 
-fn read_commits(state: &Tied<'_>, key: &str, is_whole: bool) -> Result<Vec<Commit>, FleetError> {
-    let Some(place) = &state.place else { return Ok(Vec::new()) };
+/// `None` if one of those that were listed is not there any more.
+fn read_commits(state: &Tied<'_>, key: &str, is_whole: bool) -> Result<Option<Vec<Commit>>, FleetError> {
+    let Some(place) = &state.place else { return Ok(Some(Vec::new())) };
     let mut commits = Vec::new();
     for entry in state.entries.iter().filter(|entry| entry.is_regular) {
         let Name::Commit(number) = entry.kind else { continue };
-        // Removed meanwhile: the hour was dropped, which a newer commit says.
-        let Some(content) = place.read(&entry.name, MAX_COMMIT_FILE_BYTES)? else { continue };
+        let Some(content) = place.read(&entry.name, MAX_COMMIT_FILE_BYTES)? else { return Ok(None) };
         let decoded = match is_whole {
             true => Commit::decode(number, key, &content.bytes),
             false => Commit::decode_head(number, key, &content.bytes),
@@ -285,7 +288,7 @@ fn read_commits(state: &Tied<'_>, key: &str, is_whole: bool) -> Result<Vec<Commi
         commits.push(decoded.map_err(bad)?);
     }
     commits.sort_by_key(|commit| commit.head.number);
-    Ok(commits)
+    Ok(Some(commits))
 }
 
 impl Store {

@@ -42,7 +42,7 @@ impl Store {
             StoreKind::Copy
         } else if has(&["hosts", "merged", "state"]) {
             StoreKind::Store
-        } else if has(&[unstarve_tables::LAYOUT]) {
+        } else if has(&[unstarve_tables::LAYOUT_NAME]) {
             StoreKind::OfHost
         } else if texts.iter().any(|name| name.starts_with("table=")) {
             StoreKind::Early
@@ -82,7 +82,7 @@ impl Store {
         let known = ["hosts", "merged", "hourly", "state", "lost+found"];
         found.extend(top.names()?.texts.into_iter().filter(|name| is_other(name, &known)).map(|name| top.shown(&name)));
         if let Ok(Some(hosts)) = top.inner("hosts") {
-            let names = hosts.names()?.texts.into_iter().filter(|name| is_other(name, &[unstarve_tables::LAYOUT]));
+            let names = hosts.names()?.texts.into_iter().filter(|name| is_other(name, &[unstarve_tables::LAYOUT_NAME]));
             found.extend(names.map(|name| hosts.shown(&name)));
         }
         found.sort();

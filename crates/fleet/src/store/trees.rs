@@ -1,6 +1,6 @@
 //! The four trees of a store, each of the same layout below it: `table=NAME/date=YYYY-MM-DD/hour=HH/`.
 
-use unstarve_tables::LAYOUT;
+use unstarve_tables::LAYOUT_NAME;
 
 /// A tree of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ impl Tree {
             Tree::Hourly => "hourly",
             Tree::State => "state",
         };
-        [name, LAYOUT]
+        [name, LAYOUT_NAME]
     }
 
     /// Whether only a compactor may write here.

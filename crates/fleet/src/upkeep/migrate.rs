@@ -65,8 +65,8 @@ struct PlannedHour {
 /// If `old` is not of the layout before, `new` is no store and not empty, or one of them cannot be used.
 pub fn migrate(old: &Store, new: &Store) -> Result<Migrated, FleetError> {
     if old.kind()? != StoreKind::Early {
-        let found = "has no tables of the layout before v1";
-        return Err(FleetError::NoStore { path: old.path().to_owned(), found });
+        let why = "has no tables of the layout before v1; expected a directory with table=… in it".to_owned();
+        return Err(FleetError::Rows { path: old.path().to_owned(), why });
     }
     new.holds()?;
     let _locked = new.lock()?;

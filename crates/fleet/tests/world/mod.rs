@@ -249,7 +249,9 @@ impl World {
         expected.retain(|_, ids| !ids.is_empty());
         assert_eq!(found, expected);
         for (hour, ids) in self.listed() {
-            assert!(expected.get(&hour).is_some_and(|expected| ids.is_subset(expected)), "{hour}: {ids:?}");
+            // A run that was stopped has said that the hour is dropped; the next one takes it away.
+            let is_going = self.dropped.borrow().contains(&hour);
+            assert!(is_going || expected.get(&hour).is_some_and(|it| ids.is_subset(it)), "{hour}: {ids:?}");
         }
     }
 

@@ -43,7 +43,7 @@ fn what_was_not_finished_is_no_part() {
     let (_place, shelf) = shelf();
     let partition = Partition::of("hosts", START_TIME);
     shelf.put(&partition, "a", b"whole").expect("it can be written");
-    let directory = shelf.path().join(LAYOUT).join(partition.path());
+    let directory = shelf.path().join(LAYOUT_NAME).join(partition.path());
     fs::write(directory.join(".new-b.parquet"), b"to").expect("it can be written");
     assert_eq!(all(&shelf).len(), 1);
     shelf.put(&partition, "b", b"x").expect("it can be written");
