@@ -52,7 +52,7 @@ impl Watch {
             });
             return;
         }
-        let mut episode = Box::new(on_this_machine(Episode::begun(id_of(begun.at.wall), begun.at.wall)));
+        let mut episode = Box::new(on_this_machine(Episode::begun(id_of(begun.at.wall), begun.at.wall), &self.board));
         episode.note_counters(begun);
         episode.not_kept = std::mem::take(&mut self.not_kept);
         self.last_kept.insert(class, now);
@@ -94,7 +94,7 @@ impl Watch {
             return;
         }
         let at = clocks::now().wall;
-        let episode = Box::new(on_this_machine(Episode::begun(id_of(at), at)));
+        let episode = Box::new(on_this_machine(Episode::begun(id_of(at), at), &self.board));
         let now = Instant::now();
         let (along, begun) = (Vec::new(), Vec::new());
         self.waits = Some(Waiting { until: now, seen: now, episode, along, begun, reply: Some(reply) });
