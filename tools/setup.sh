@@ -10,7 +10,7 @@ purpose=${1:-build}
 
 : "${HOME:=$(getent passwd "$(id -u)" | cut -d: -f6)}"
 export HOME DEBIAN_FRONTEND=noninteractive
-# Packages of daemons (prometheus) do not start them: invoke-rc.d(8).
+# Packages of daemons (prometheus, nginx) do not start them: invoke-rc.d(8).
 export RUNLEVEL=1
 
 # command:package, for each purpose. A command with a slash is a file that must be there: headers that the guard's eBPF
@@ -27,7 +27,7 @@ fleet) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
 demo) wanted=(cc:gcc fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
 test)
     wanted+=(fio:fio mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs dmsetup:dmsetup losetup:util-linux chrt:util-linux trace-cmd:trace-cmd
-        perf:linux-perf zstd:zstd gzip:gzip openssl:openssl chromium:chromium node:nodejs prometheus:prometheus rclone:rclone strace:strace)
+        perf:linux-perf zstd:zstd gzip:gzip openssl:openssl chromium:chromium node:nodejs prometheus:prometheus rclone:rclone strace:strace nginx:nginx-light curl:curl)
     # Where Node comes from elsewhere, npm comes with it.
     command -v npm >/dev/null || wanted+=(npm:npm)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)

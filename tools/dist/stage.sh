@@ -44,7 +44,7 @@ for part in . start use; do
     install -m 644 docs/$part/*.md "$doc/docs/$part"
 done
 rm "$doc/docs/SUMMARY.md"
-install -m 644 examples/watch.toml packaging/prometheus/*.yml packaging/grafana/*.json "$doc/examples"
+install -m 644 examples/watch.toml packaging/prometheus/*.yml packaging/nginx/*.conf packaging/grafana/*.json "$doc/examples"
 
 read -r _ epoch <<<"$(tools/commit.sh)"
 version=$("$speaker" --version | cut -d' ' -f2)

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use unstarve_fleet::{
-    CountingFile, CountingKind, DecodeLimits, FleetError, Migrated, Needed, Options, Store, Sum, compact, counting_files, decode,
-    migrate, verify,
+    CountingFile, CountingKind, DecodeLimits, FleetError, Migrated, Needed, Options, Store, Sum, compact,
+    counting_files, decode, migrate, verify,
 };
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, named, parquet_file};

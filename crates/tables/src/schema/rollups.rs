@@ -10,8 +10,7 @@ const BOOT_MEANING: &str = "the boot of the machine";
 const TS_MEANING: &str = "when the interval began";
 const SPAN_MEANING: &str = "the length of the interval";
 const KERNEL_MEANING: &str = "the running kernel (`uname -r`)";
-const LABELS_MEANING: &str =
-    "`[tables.labels]` of the configuration: `key=value`, apart by commas, in the order of the keys";
+const LABELS_MEANING: &str = "`[labels]` of the configuration: `key=value`, apart by commas, in the order of the keys";
 
 pub(crate) const WAIT_ROLLUP: &[Column] = &[
     column("host", Text, "", HOST_MEANING),

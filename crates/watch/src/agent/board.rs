@@ -7,8 +7,9 @@ use unstarve_model::{Nanos, WallTime};
 
 use super::history::History;
 use super::last_words::LastWords;
-use super::series::Admitted;
-use crate::agent::config::Address;
+use super::machine::Machine;
+use super::series::{Admitted, Key};
+use crate::agent::config::{Address, SeriesLimits};
 use crate::agent::store::{Kept, Store};
 use crate::agent::workload_series::WorkloadRows;
 use crate::engine::reading::Reading;
@@ -25,6 +26,8 @@ pub struct Board {
 /// The current state.
 #[derive(Clone, Debug, Default)]
 pub struct Published {
+    /// What this machine is called.
+    pub machine: Arc<Machine>,
     /// The engine's name.
     pub engine: &'static str,
     /// When counting began; `None` before.
@@ -43,6 +46,10 @@ pub struct Published {
     pub counts: Counts,
     /// Combinations that have series of their own in the metrics.
     pub admitted: Arc<Admitted>,
+    /// What has a series of its own in the metrics.
+    pub series: SeriesLimits,
+    /// The worst combinations, where only they have series.
+    pub worst_blame: Arc<BTreeMap<Key, Nanos>>,
     /// Waits by pod and unit.
     pub workloads: Arc<WorkloadRows>,
     /// Where metrics and the page are served, with the real port instead of 0.
@@ -197,10 +204,14 @@ impl Published {
         let (workloads, episodes) = (Arc::clone(&self.workloads), last_by_rule(self));
         let (counts, recorder) = (self.counts.clone(), self.recorder.clone());
         let (engine, started, problems) = (self.engine, self.started, self.problems.clone());
+        let (machine, series, worst_blame) = (Arc::clone(&self.machine), self.series, Arc::clone(&self.worst_blame));
         Published {
+            machine,
             engine,
             started,
             reading,
+            series,
+            worst_blame,
             admitted,
             workloads,
             episodes,

@@ -16,6 +16,7 @@ pub mod memory;
 pub mod outputs;
 pub mod pod_names;
 pub mod priority_boost;
+pub mod ranking;
 pub mod rights;
 pub mod rollup;
 pub mod run;

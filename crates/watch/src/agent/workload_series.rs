@@ -1,8 +1,4 @@
-//! Which pods and units have series of their own in the metrics, and their sums.
-//!
-//! The worst of each ten seconds are named, so many at a time. One that is named stays so for five minutes, and then until another one is twice as
-//! bad. There are at most as many new names an hour as there are at a time. All else is summed up as `other`: each growth is counted in exactly one
-//! row, so that rates add up.
+//! Which pods and units have series of their own in the metrics, and their sums: the worst by a [`Ranking`]; all else is `other`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,26 +6,16 @@ use std::sync::Arc;
 use unstarve_model::{Nanos, Time};
 
 use super::pod_names::{PodNames, WorkloadName};
+use super::ranking::{Parts, Ranking, WINDOW};
 use crate::engine::reading::{Place, place_of};
 use crate::engine::reading::{Reading, WorkloadSums};
-
-/// The worst are found over this time.
-const WINDOW: Nanos = Nanos::from_millis(10_000);
-/// A name is kept for at least this time.
-const STAYS: Nanos = Nanos::from_millis(300_000);
-const HOUR: u64 = 3_600_000_000_000;
-/// In a window less than this is not worth a name.
-const LEAST: u64 = 1_000_000;
-
-/// The sums of a row: of victims behind others, behind its own threads and of an idle CPU; else one sum, in ns.
-pub type Parts = [u64; 3];
 
 /// A row of the metrics.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorkloadRow {
     /// Its name; without a place: all others.
     pub name: Arc<WorkloadName>,
-    /// Its sums.
+    /// Its sums: of victims behind others, behind its own threads and of an idle CPU; else one sum.
     pub parts: Parts,
 }
 
@@ -49,9 +35,9 @@ pub struct WorkloadRows {
 pub struct WorkloadSeries {
     limit: usize,
     names: PodNames,
-    victims: Ranking,
-    culprits: Ranking,
-    throttled: Ranking,
+    victims: Named,
+    culprits: Named,
+    throttled: Named,
     began: Option<Time>,
     seen: BTreeMap<(Arc<Place>, u64), WorkloadSums>,
     total: WorkloadSums,
@@ -59,23 +45,11 @@ pub struct WorkloadSeries {
     stopped: BTreeMap<Arc<str>, Nanos>,
 }
 
-/// The rows of one metric.
+/// The rows of one metric, and the sum of all others.
 #[derive(Debug, Default)]
-struct Ranking {
-    rows: BTreeMap<Arc<Place>, Row>,
+struct Named {
+    ranking: Ranking<Arc<Place>, Arc<WorkloadName>>,
     other: Parts,
-    window: BTreeMap<Arc<Place>, u64>,
-    /// New names that are left, in ns of an hour for each.
-    budget: u64,
-    filled: Option<Time>,
-}
-
-#[derive(Debug)]
-struct Row {
-    name: Arc<WorkloadName>,
-    parts: Parts,
-    since: Time,
-    last: u64,
 }
 
 impl WorkloadSeries {
@@ -114,8 +88,8 @@ impl WorkloadSeries {
         let began = *self.began.get_or_insert(now);
         if now.since(began) >= WINDOW {
             self.began = Some(now);
-            for ranking in [&mut self.victims, &mut self.culprits, &mut self.throttled] {
-                ranking.end_window(now, self.limit, &self.names);
+            for named in [&mut self.victims, &mut self.culprits, &mut self.throttled] {
+                named.ranking.end_window(now, self.limit, |place| Arc::new(self.names.of(place)));
             }
         }
     }
@@ -148,56 +122,21 @@ fn victim_parts(new: &WorkloadSums) -> Parts {
     [new.behind.0, own.0, new.idle.0]
 }
 
-impl Ranking {
+impl Named {
+    /// Adds the growth of each, and of all together.
     fn add(&mut self, grown: Vec<(Arc<Place>, Parts)>, mut rest: Parts) {
         for (place, parts) in grown {
             // Waits behind one's own threads are nobody's fault.
-            let counts = parts[0] + parts[2];
-            if counts > 0 && *place != Place::default() {
-                *self.window.entry(Arc::clone(&place)).or_insert(0) += counts;
-            }
-            let Some(row) = self.rows.get_mut(&place) else { continue };
-            for ((sum, rest), ns) in row.parts.iter_mut().zip(&mut rest).zip(parts) {
-                *sum += ns;
-                *rest = rest.saturating_sub(ns);
+            let bad = if *place == Place::default() { 0 } else { parts[0] + parts[2] };
+            if self.ranking.add(&place, parts, bad) {
+                rest.iter_mut().zip(parts).for_each(|(rest, ns)| *rest = rest.saturating_sub(ns));
             }
         }
         self.other.iter_mut().zip(rest).for_each(|(sum, ns)| *sum += ns);
     }
 
-    fn end_window(&mut self, now: Time, limit: usize, names: &PodNames) {
-        let window = std::mem::take(&mut self.window);
-        let full = HOUR.saturating_mul(limit as u64);
-        let grown = now.since(self.filled.unwrap_or(now)).0.saturating_mul(limit as u64);
-        self.budget = if self.filled.is_none() { full } else { self.budget.saturating_add(grown).min(full) };
-        self.filled = Some(now);
-        for (place, row) in &mut self.rows {
-            row.last = window.get(place).copied().unwrap_or(0);
-        }
-        let mut new: Vec<_> =
-            window.into_iter().filter(|(place, ns)| *ns >= LEAST && !self.rows.contains_key(place)).collect();
-        new.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-        for (place, ns) in new {
-            if self.budget < HOUR || limit == 0 || (self.rows.len() >= limit && !self.make_room(now, ns)) {
-                break;
-            }
-            self.budget -= HOUR;
-            let name = Arc::new(names.of(&place));
-            self.rows.insert(place, Row { name, parts: Parts::default(), since: now, last: ns });
-        }
-        while self.rows.len() > limit && self.make_room(now, u64::MAX) {}
-    }
-
-    /// Ends the series of the least bad, if it has been there for long and another is twice as bad.
-    fn make_room(&mut self, now: Time, ns: u64) -> bool {
-        let old = self.rows.iter().filter(|(_, row)| now.since(row.since) >= STAYS);
-        let least = old.min_by_key(|(_, row)| row.last).filter(|(_, row)| ns / 2 >= row.last);
-        let Some(place) = least.map(|(place, _)| Arc::clone(place)) else { return false };
-        self.rows.remove(&place).is_some()
-    }
-
     fn rows(&self) -> Vec<WorkloadRow> {
-        let rows = self.rows.values().map(|row| WorkloadRow { name: Arc::clone(&row.name), parts: row.parts });
+        let rows = self.ranking.rows().map(|(_, name, parts)| WorkloadRow { name: Arc::clone(name), parts });
         let other = WorkloadRow { name: Arc::default(), parts: self.other };
         rows.chain([other]).collect()
     }

@@ -79,7 +79,8 @@ impl Episode {
         self.verdict = Some(explanation.report.verdict.text.clone());
         // From now on the finding's severity counts. If the trace shows no starvation, there is none.
         self.severity = None;
-        self.host = explanation.report.trace.host.clone();
+        // Episodes of older watches have none yet. The trace has the name of the pod where the watch is in one.
+        self.host = self.host.take().or_else(|| explanation.report.trace.host.clone());
         if let Some(missed) = explanation.missed(self) {
             self.note_missed(missed, headline);
         }

@@ -1,5 +1,7 @@
 //! The record of an episode: `episode.json` and the lines of the log.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use unstarve_diagnose::report::{FindingId, RemedyId, Severity};
 use unstarve_model::{Nanos, WallTime};
@@ -36,6 +38,12 @@ pub struct Episode {
     /// The recorded machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// Its machine-id(5), hashed for unstarve, where it can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine_id: Option<String>,
+    /// What it is called by besides: `[labels]` of the configuration.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// The kernel that ran when it began (`uname -r`). A store outlasts its kernels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,

@@ -12,7 +12,7 @@ use unstarve_model::clean;
 use ureq::http::uri::Authority;
 use ureq::http::{HeaderName, HeaderValue, Uri};
 
-use super::{Address, Tables, default_store};
+use super::{Address, Labels, Metrics, Tables, default_store};
 use crate::agent::outputs::origin;
 use crate::agent::store::Limits;
 use crate::episode::settings::{Length, Thresholds};
@@ -25,6 +25,12 @@ pub struct Config {
     /// The version of this format: 1.
     #[schemars(range(min = 1, max = 1))]
     pub version: u32,
+    /// What this host is called by, beside its name: `site = "fra1"`. They are in every episode and in all that outputs send.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: Labels,
+    /// Whether labels were written in their old place, `[tables.labels]`.
+    #[serde(skip)]
+    pub has_old_labels: bool,
     /// What an episode is.
     pub thresholds: Thresholds,
     /// The last seconds.
@@ -108,21 +114,6 @@ pub struct Listen {
     pub mode: Option<u32>,
 }
 
-/// What has a series of its own in the metrics.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct Metrics {
-    /// How many pods and units are named at a time in each metric that names them: the worst. All others are summed up.
-    #[schemars(range(max = 100))]
-    pub workloads: u32,
-}
-
-impl Default for Metrics {
-    fn default() -> Metrics {
-        Metrics { workloads: 20 }
-    }
-}
-
 /// Who gets a line for each episode.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -179,6 +170,8 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             version: 1,
+            labels: Labels::new(),
+            has_old_labels: false,
             thresholds: Thresholds::default(),
             recorder: Recorder::default(),
             store: Store::default(),

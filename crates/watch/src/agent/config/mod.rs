@@ -3,6 +3,8 @@
 mod address;
 mod error;
 mod file;
+mod labels;
+mod metrics;
 mod tables;
 
 use std::ops::Range;
@@ -13,16 +15,15 @@ use unstarve_files::read_trusted;
 
 pub use address::Address;
 pub use error::ConfigError;
-pub use file::{Config, Listen, Metrics, Otlp, Recorder, RecorderMode, Sinks, Store, Syslog, Webhook};
+pub use file::{Config, Listen, Otlp, Recorder, RecorderMode, Sinks, Store, Syslog, Webhook};
+pub use labels::{Labels, label_word};
+pub use metrics::{Blame, Metrics, Preset, SeriesLimits};
 pub use tables::Tables;
 
 pub use crate::episode::settings::{Fraction, Length, RoleThresholds, Thresholds, parse_time};
 
 /// The path unless another one is given.
 pub const DEFAULT_PATH: &str = "/etc/unstarve/watch.toml";
-
-/// Maximum pods and units with a name in the metrics.
-const MOST_WORKLOADS: u32 = 100;
 
 /// Maximum size; a configuration has some hundred bytes.
 const LARGEST: u64 = 1 << 20;
@@ -75,10 +76,27 @@ impl Config {
     /// # Errors
     /// If it is invalid; says where, and what was expected.
     pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
-        let config: Config =
+        let mut config: Config =
             toml::from_str(text).map_err(|error| ConfigError::at(path, text, error.span(), error.message()))?;
+        config.move_old_labels();
         config.check().map_err(|(key, what)| ConfigError::at(path, text, key.place_in(text), &what))?;
         Ok(config)
+    }
+
+    /// Labels of `[tables.labels]` become labels of the whole watch; of a key in both places `[labels]` holds.
+    fn move_old_labels(&mut self) {
+        let old = self.tables.as_mut().map(|tables| std::mem::take(&mut tables.labels)).unwrap_or_default();
+        self.has_old_labels = !old.is_empty();
+        for (key, value) in old {
+            self.labels.entry(key).or_insert(value);
+        }
+    }
+
+    /// What still works and should be written otherwise, for people.
+    pub fn remarks(&self) -> impl Iterator<Item = &'static str> {
+        let old_labels =
+            "[tables.labels] is the old place of [labels], and is still read: move it, labels are in all outputs now";
+        self.has_old_labels.then_some(old_labels).into_iter()
     }
 
     /// Writes tables to this directory, if one is given; other settings of tables stay unchanged.
@@ -96,7 +114,7 @@ impl Config {
     /// All effective settings as TOML: including defaults, the thresholds of each role, and what is off. Secrets are not shown.
     pub fn in_full(&self) -> String {
         let thresholds = self.thresholds.in_full();
-        let full = Config { thresholds, ..self.clone() }.without_secrets();
+        let full = Config { thresholds, metrics: self.metrics.in_full(), ..self.clone() }.without_secrets();
         let mut text = full.to_toml();
         let absent = [
             (
@@ -107,10 +125,12 @@ impl Config {
             (self.otlp.is_none(), "[otlp]: off, no endpoint"),
             (self.webhook.is_none(), "[webhook]: off, no url"),
             (self.tables.is_none(), "[tables]: off"),
+            (self.labels.is_empty(), "[labels]: none"),
         ];
         for (_, what) in absent.into_iter().filter(|(is_absent, _)| *is_absent) {
             text += &format!("# {what}\n");
         }
+        self.remarks().for_each(|remark| text += &format!("# {remark}\n"));
         text
     }
 
@@ -150,15 +170,14 @@ impl Config {
         if let Some(mib) = self.recorder.buffer_mib.filter(|mib| !(1..=1024).contains(mib)) {
             return Err((Key::Of("recorder", "buffer-mib"), format!("{mib} is out of range; expected 1 to 1024")));
         }
-        if self.metrics.workloads > MOST_WORKLOADS {
-            let what = format!("{} is out of range; expected 0 to {MOST_WORKLOADS}", self.metrics.workloads);
-            return Err((Key::Of("metrics", "workloads"), what));
+        if let Some((key, what)) = self.metrics.out_of_range() {
+            return Err((Key::Of("metrics", key), what));
+        }
+        if let Some((key, what)) = labels::bad_label(&self.labels) {
+            return Err((Key::Named(key), what));
         }
         is_absolute("store", &self.store.directory)?;
         if let Some(tables) = &self.tables {
-            if let Some((key, what)) = tables.bad_label() {
-                return Err((Key::Named(key), what));
-            }
             if tables.mib == 0 {
                 return Err((Key::Of("tables", "mib"), "0 is out of range; expected 1 or more".to_owned()));
             }

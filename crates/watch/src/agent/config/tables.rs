@@ -1,13 +1,12 @@
 //! The section `[tables]`: which Parquet files are written.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Length;
+use super::{Labels, Length};
 
 /// Sums of each interval as Parquet files, for questions about many hosts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -22,9 +21,10 @@ pub struct Tables {
     pub mib: u64,
     /// Hours older than this are removed.
     pub age: Length,
-    /// What this host is called by, beside its name: `site = "fra1"`.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
+    /// The old place of `[labels]`, which holds for the whole watch. Still read.
+    #[schemars(extend("deprecated" = true))]
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 impl Default for Tables {
@@ -34,21 +34,7 @@ impl Default for Tables {
             every: Length(Duration::from_secs(300)),
             mib: 256,
             age: Length(Duration::from_secs(14 * 86_400)),
-            labels: BTreeMap::new(),
+            labels: Labels::new(),
         }
-    }
-}
-
-impl Tables {
-    /// The first label that could be confused with others when labels are written side by side, and why.
-    pub(super) fn bad_label(&self) -> Option<(&str, String)> {
-        let is_name =
-            |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
-        let is_value = |text: &str| !text.contains([',', '=']) && !text.chars().any(char::is_control);
-        let bad = self.labels.iter().find(|(key, value)| !is_name(key) || !is_value(value));
-        bad.map(|(key, value)| {
-            let expected = "expected a key of letters, digits and _-./ and a value without comma and =";
-            (key.as_str(), format!("label `{key}` = `{value}`: {expected}"))
-        })
     }
 }

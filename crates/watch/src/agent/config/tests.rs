@@ -67,8 +67,20 @@ fn what_is_wrong_is_named_with_its_place() {
         ("[tables]\nage = \"5m\"\n", "watch.toml:2:1: 5m is out of range; expected 1h to 366d"),
         (
             "[tables.labels]\nsite = \"a,b\"\n",
-            "watch.toml:2:1: label `site` = `a,b`: expected a key of letters, digits and _-./ and a value without comma and =",
+            "watch.toml:2:1: label `site` = `a,b`: expected a key of letters, digits and _-./ that begins with a letter, and a value without comma and =",
         ),
+        ("[labels]\n9a = \"b\"\n", "watch.toml:2:1: label `9a` = `b`: expected a key"),
+        ("[labels]\na.b = 1\n", "watch.toml:2:1: invalid type: map, expected a string"),
+        (
+            "[labels]\n\"a.b\" = \"1\"\nA_B = \"2\"\n",
+            "watch.toml:1:1: label `a.b`: in metrics and in the journal `A_B` has the same name",
+        ),
+        ("[metrics]\npreset = \"small\"\n", "watch.toml:2:10: unknown variant `small`, expected `full` or `thin`"),
+        ("[metrics]\nblame = 0\n", "watch.toml:2:1: 0 is out of range; expected 1 to 100, \"all\" or \"off\""),
+        ("[metrics]\nblame = 101\n", "watch.toml:2:1: 101 is out of range"),
+        ("[metrics]\nblame = \"none\"\n", "watch.toml:2:9: expected \"all\", \"off\", or how many combinations"),
+        ("[metrics]\nblame = -1\n", "watch.toml:2:9: expected \"all\", \"off\", or how many combinations"),
+        ("[metrics]\nworkloads = 101\n", "watch.toml:2:1: 101 is out of range; expected 0 to 100"),
         ("a = [", "watch.toml:1:"),
         (
             "[thresholds.role.kworkr]\nwait = \"1s\"\n",
@@ -142,7 +154,12 @@ fn what_is_printed_in_full_says_all_that_holds_and_means_the_same() {
         for role in ["ksoftirqd", "kworker", "real-time", "other", "/batch.slice", "/any.slice"] {
             assert_eq!(again.thresholds.of(role), config.thresholds.of(role), "{role}\n{printed}");
         }
-        let unwritten = |config: &Config| Config { thresholds: Thresholds::default(), ..config.clone() };
+        let unwritten = |config: &Config| Config {
+            thresholds: Thresholds::default(),
+            metrics: Metrics::default(),
+            ..config.clone()
+        };
+        assert_eq!(again.metrics.limits(), config.metrics.limits(), "{printed}");
         assert_eq!(unwritten(&again), unwritten(&config), "{printed}");
         assert_eq!(again.in_full(), printed, "printed again it is the same");
         for part in ["[thresholds.role.rcu]", "otlp", "webhook", "buffer-mib", "every = "] {
@@ -219,4 +236,57 @@ fn no_secret_is_printed() {
         "{printed}"
     );
     assert!(printed.contains("http://h:4318/v1/metrics"), "{printed}");
+}
+
+/// Each key of `[metrics]` by itself and beside each preset.
+#[test]
+fn a_key_of_metrics_holds_over_the_preset() {
+    let full = SeriesLimits { blame: Blame::All, histograms: true, workloads: 20 };
+    let thin = SeriesLimits { blame: Blame::Worst(10), histograms: false, workloads: 5 };
+    for (preset, limits) in [("", full), ("preset = \"full\"\n", full), ("preset = \"thin\"\n", thin)] {
+        for (key, expected) in [
+            ("", limits),
+            ("blame = \"all\"", SeriesLimits { blame: Blame::All, ..limits }),
+            ("blame = \"off\"", SeriesLimits { blame: Blame::Off, ..limits }),
+            ("blame = 3", SeriesLimits { blame: Blame::Worst(3), ..limits }),
+            ("histograms = true", SeriesLimits { histograms: true, ..limits }),
+            ("histograms = false", SeriesLimits { histograms: false, ..limits }),
+            ("workloads = 0", SeriesLimits { workloads: 0, ..limits }),
+        ] {
+            let config = parse(&format!("[metrics]\n{preset}{key}\n")).expect("right");
+            assert_eq!(config.metrics.limits(), expected, "{preset}{key}");
+            assert_eq!(parse(&config.in_full()).map(|again| again.metrics.limits()), Ok(expected), "{preset}{key}");
+        }
+    }
+}
+
+/// Where labels may be written: nowhere, in either place, in both.
+#[test]
+fn labels_are_of_the_whole_watch_and_their_old_place_is_read() {
+    let labels = |pairs: &[(&str, &str)]| -> Labels {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
+    for (new, old, expected) in [
+        ("", "", labels(&[])),
+        ("a = \"1\"", "", labels(&[("a", "1")])),
+        ("", "a = \"1\"", labels(&[("a", "1")])),
+        ("a = \"1\"", "b = \"2\"", labels(&[("a", "1"), ("b", "2")])),
+        ("a = \"1\"", "a = \"2\"", labels(&[("a", "1")])),
+    ] {
+        let config = parse(&format!("[labels]\n{new}\n[tables.labels]\n{old}\n")).expect("right");
+        assert_eq!(config.labels, expected, "{new} and {old}");
+        assert_eq!(config.remarks().count(), usize::from(!old.is_empty()), "{new} and {old}");
+        let printed = config.in_full();
+        assert_eq!(printed.contains("[tables.labels] is the old place"), !old.is_empty(), "{printed}");
+        assert_eq!(
+            parse(&printed).map(|again| (again.labels, again.has_old_labels)),
+            Ok((expected, false)),
+            "{printed}"
+        );
+    }
+    let many: String = (0..33).map(|number| format!("a{number} = \"1\"\n")).collect();
+    let error = parse(&format!("[labels]\n{many}")).expect_err("too many");
+    assert!(error.contains("there are more than 32 labels"), "{error}");
+    let long = parse(&format!("[labels]\na = \"{}\"\n", "é".repeat(129))).expect_err("too long");
+    assert!(long.contains("at most 48 and 256 bytes"), "{long}");
 }

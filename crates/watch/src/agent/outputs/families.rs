@@ -6,8 +6,9 @@ use unstarve_model::{Nanos, clean};
 use unstarve_sched::Rule;
 
 use crate::agent::board::{Counts, Published, last_by_rule};
+use crate::agent::pod_names::WorkloadName;
 use crate::agent::workload_series::{WorkloadRow, WorkloadRows};
-use crate::engine::reading::{Reading, RoleKind, is_precedence};
+use crate::engine::reading::{Place, Reading, RoleKind, is_precedence};
 use crate::episode::of_party;
 
 /// A metric and its values.
@@ -130,6 +131,33 @@ fn of_workloads(rows: &WorkloadRows) -> Vec<Family> {
     ]
 }
 
+/// The names of a pod that the metrics name at this time: who is starved, or starves others, is mostly among the worst.
+fn pod_names<'a>(rows: &'a WorkloadRows, place: &Place) -> Option<&'a WorkloadName> {
+    let uid = place.pod.as_ref()?;
+    let rows = rows.culprits.iter().chain(&rows.victims).chain(&rows.throttled);
+    let of_pod = rows.map(|row| row.name.as_ref()).filter(|name| name.place.pod.as_ref() == Some(uid));
+    of_pod.max_by_key(|name| (name.place.container == place.container, name.pod.is_some()))
+}
+
+/// The labels of a victim or a culprit; `names` are those of uid, namespace, pod, container and unit.
+fn place_labels(rows: &WorkloadRows, place: &Place, names: [&'static str; 5]) -> Labels {
+    let pod = pod_names(rows, place);
+    let container = pod.filter(|pod| pod.place.container == place.container).and_then(|pod| pod.container.as_ref());
+    let values = [
+        place.pod.as_ref(),
+        pod.and_then(|pod| pod.namespace.as_ref()),
+        pod.and_then(|pod| pod.pod.as_ref()),
+        container.or(place.container.as_ref()),
+        place.unit.as_ref(),
+    ];
+    names.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?.clone()))).collect()
+}
+
+const VICTIM_LABELS: [&str; 5] =
+    ["victim_pod_uid", "victim_pod_namespace", "victim_pod_name", "victim_pod_container", "victim_unit"];
+const CULPRIT_LABELS: [&str; 5] =
+    ["culprit_pod_uid", "culprit_pod_namespace", "culprit_pod_name", "culprit_pod_container", "culprit_unit"];
+
 /// The latest episode of each rule, by names: what an alert says.
 fn last_episodes(published: &Published) -> Family {
     let rows = last_by_rule(published).into_iter().map(|episode| {
@@ -145,14 +173,8 @@ fn last_episodes(published: &Published) -> Family {
             .as_ref()
             .map_or_else(|| "unknown tasks".to_owned(), |victim| of_party(victim, episode.many_tasks()));
         labels.extend([("victim", victim), ("culprit", culprit)]);
-        let parties = [
-            (&episode.victim, ["victim_pod_uid", "victim_pod_container", "victim_unit"]),
-            (&episode.culprit, ["culprit_pod_uid", "culprit_pod_container", "culprit_unit"]),
-        ];
-        for (party, names) in parties {
-            let Some(place) = party.as_ref().map(|party| &party.place) else { continue };
-            let values = [&place.pod, &place.container, &place.unit];
-            labels.extend(names.into_iter().zip(values).filter_map(|(name, value)| Some((name, value.clone()?))));
+        for (party, names) in [(&episode.victim, VICTIM_LABELS), (&episode.culprit, CULPRIT_LABELS)] {
+            labels.extend(party.iter().flat_map(|party| place_labels(&published.workloads, &party.place, names)));
         }
         (labels.into_iter().map(|(name, value)| (name, clean(&value).into_owned())).collect(), 1.0)
     });

@@ -13,7 +13,7 @@ use unstarve_diagnose::report::FindingId;
 use unstarve_sched::Rule;
 
 use super::{Delivery, Message, Output, OutputKind, Tried};
-use crate::agent::config::Syslog;
+use crate::agent::config::{Syslog, label_word};
 use crate::episode::{EndReason, Episode, Party, line_with_command};
 
 const JOURNAL: &str = "/run/systemd/journal/socket";
@@ -152,10 +152,15 @@ fn journal(episode: &Episode, text: &str) -> Vec<u8> {
         ("UNSTARVE_OTHER_FINDING", other),
         ("UNSTARVE_RULE", episode.rule.map(Rule::word)),
         ("UNSTARVE_ENDED_BY", episode.ended_by.map(EndReason::word)),
+        ("UNSTARVE_HOST", episode.host.as_deref()),
+        ("UNSTARVE_MACHINE_ID", episode.machine_id.as_deref()),
     ] {
         if let Some(value) = value {
             field(name, value);
         }
+    }
+    for (key, value) in &episode.labels {
+        field(&format!("UNSTARVE_LABEL_{}", label_word(key).to_ascii_uppercase()), value);
     }
     for (prefix, party) in [("VICTIM", &episode.victim), ("CULPRIT", &episode.culprit)] {
         for (name, value) in party.iter().flat_map(fields) {
@@ -185,6 +190,7 @@ fn fields(party: &Party) -> Vec<(&'static str, String)> {
         ("CGROUP", party.cgroup.as_ref()),
         ("UNIT", party.place.unit.as_ref()),
         ("POD", party.place.pod.as_ref()),
+        ("CONTAINER", party.place.container.as_ref()),
     ];
     let text = text.into_iter().filter_map(|(name, value)| Some((name, value?.clone())));
     let numbers = [("TID", party.tid), ("TGID", party.tgid)];
@@ -201,13 +207,18 @@ mod tests {
     use std::os::unix::net::UnixDatagram;
 
     use super::*;
+    use crate::episode::Place;
 
     fn episode() -> Episode {
+        let place = Place { container: Some("4f4f4f4f4f4f".into()), ..Place::default() };
         Episode {
             id: "20261123-012345-678".into(),
-            culprit: Some(Party { comm: "a\nPRIORITY=0".into(), tid: Some(7), ..Party::default() }),
+            culprit: Some(Party { comm: "a\nPRIORITY=0".into(), tid: Some(7), place, ..Party::default() }),
             victim: Some(Party { comm: "kworker/0:1".into(), ..Party::default() }),
             ns: Some(5),
+            host: Some("web1".into()),
+            machine_id: Some("0123456789abcdef0123456789abcdef".into()),
+            labels: [("topology.zone".to_owned(), "a".to_owned())].into(),
             ..Episode::default()
         }
     }
@@ -245,6 +256,10 @@ mod tests {
         assert_eq!(get("UNSTARVE_CULPRIT_TID"), ["7"]);
         assert_eq!(get("UNSTARVE_EPISODE"), ["20261123-012345-678"]);
         assert_eq!(get("UNSTARVE_STAGE"), ["complete"]);
+        assert_eq!(get("UNSTARVE_HOST"), ["web1"]);
+        assert_eq!(get("UNSTARVE_MACHINE_ID"), ["0123456789abcdef0123456789abcdef"]);
+        assert_eq!(get("UNSTARVE_LABEL_TOPOLOGY_ZONE"), ["a"]);
+        assert_eq!(get("UNSTARVE_CULPRIT_CONTAINER"), ["4f4f4f4f4f4f"]);
         assert!(get("MESSAGE")[0].contains("a\\nPRIORITY=0[7]"));
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::http::metrics;
 use crate::agent::board::{Board, RecorderState};
+use crate::agent::machine::Machine;
 use crate::agent::pod_names::PodNames;
 use crate::agent::store::Kept;
 use crate::agent::workload_series::WorkloadSeries;
@@ -21,7 +22,10 @@ pub(super) const CULPRIT: &str = "/system.slice/batch.service";
 
 /// A board on which every metric has a value.
 pub(super) fn full_board() -> Arc<Board> {
-    let mut series = WorkloadSeries::new(20, PodNames::default());
+    let logs = tempfile::tempdir().expect("a directory");
+    let uid = "1a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f";
+    std::fs::create_dir_all(logs.path().join(format!("pods/shop_payments-0_{uid}"))).expect("made");
+    let mut series = WorkloadSeries::new(20, PodNames::below(logs.path()));
     let mut scene = Scene::new().group("/kubepods").blame("/kubepods", RoleKind::RealTime, 7).wait("/kubepods", 7);
     for second in [0, 11, 22] {
         scene = scene.workloads(VICTIM, CULPRIT, 2_000_000_000).stopped(VICTIM, 0.2, 1_000_000_000);
@@ -64,7 +68,10 @@ pub(super) fn full_board() -> Arc<Board> {
         ..Episode::begun("20261123-012345-679".into(), at(20_001).wall)
     };
     let board = Arc::new(Board::default());
+    let machine_id = Some("0123456789abcdef0123456789abcdef".to_owned());
+    let machine = Machine { named: Some("web1".to_owned()), machine_id, ..Machine::default() };
     board.write(|published| {
+        published.machine = Arc::new(machine);
         published.engine = "eBPF";
         published.recorder = RecorderState::Recording;
         published.admitted = Arc::new(published.admitted.next(&reading).unwrap_or_default());
@@ -164,6 +171,9 @@ fn a_pod_is_named_by_who_waited_who_had_the_cpu_and_what_its_limit_took() {
         "culprit=\"cruncher[12] · batch.service\"",
         "culprit_unit=\"batch.service\"",
         "victim_pod_uid=",
+        "victim_pod_namespace=\"shop\"",
+        "victim_pod_name=\"payments-0\"",
+        "victim_pod_container=\"4f4f4f4f4f4f\"",
     ];
     assert_eq!(value(&last), 1.0);
 }

@@ -9,6 +9,7 @@ pub mod http;
 mod log;
 mod otlp;
 mod post;
+mod resource;
 mod webhook;
 
 use std::io;

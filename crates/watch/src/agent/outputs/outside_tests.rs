@@ -13,7 +13,8 @@ use unstarve_testing as need;
 use super::http::Server;
 use super::{Deliveries, Message, Outputs};
 use crate::agent::board::Board;
-use crate::agent::config::{Address, Config, Listen, Otlp, Syslog, Webhook};
+use crate::agent::config::{Address, Config, Listen, Metrics, Otlp, Preset, SeriesLimits, Syslog, Webhook};
+use crate::agent::machine::Machine;
 use crate::engine::reading::{Reading, RoleKind};
 use crate::episode::Episode;
 use crate::testing::{Scene, at};
@@ -29,6 +30,12 @@ fn board() -> Arc<Board> {
     let board = Arc::new(Board::default());
     board.write(|published| {
         published.engine = "scripted";
+        published.machine = Arc::new(Machine {
+            named: Some("web1".to_owned()),
+            machine_id: Some("0123456789abcdef0123456789abcdef".to_owned()),
+            boot_id: None,
+            labels: [("topology.zone".to_owned(), "a".to_owned())].into(),
+        });
         published.reading = Some(Arc::new(reading()));
         published.admitted = Arc::new(published.admitted.next(&reading()).unwrap_or_default());
         published.counts.episodes.insert("rt-starvation".to_owned(), 2);
@@ -87,6 +94,7 @@ fn prometheus_scrapes_every_series_with_its_names() {
     assert!(line(&["unstarve_wait_seconds_bucket", "le=\"0.0625\"", r#"victim="/a"#, " 0 "]).is_some());
     assert!(line(&["unstarve_wait_seconds_bucket", "le=\"0.25\"", r#"victim="/a"#, " 1 "]).is_some());
     assert!(line(&["unstarve_wait_seconds_bucket", "le=\"+Inf\"", r#"victim="/a"#, " 1 "]).is_some());
+    assert!(line(&["target_info", "host_name=\"web1\"", "topology_zone=\"a\"", " 1 "]).is_some());
     assert!(line(&["unstarve_episodes_total", "finding=\"rt-starvation\"", " 2 "]).is_some());
     assert!(line(&["up{", " 1 "]).is_some() || line(&["\"up\"", " 1 "]).is_some(), "{dumped}");
 }
@@ -94,12 +102,19 @@ fn prometheus_scrapes_every_series_with_its_names() {
 #[test]
 fn promtool_has_nothing_to_say_about_the_plain_text() {
     let Some(promtool) = need::tool("promtool") else { return };
-    let text = super::http::metrics::plain(
-        &super::http::metrics::text(super::metrics_doc::full_board().read()).expect("metrics"),
-    );
-    let mut check = Command::new(promtool).args(["check", "metrics"]).stdin(Stdio::piped()).spawn().expect("it runs");
-    check.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("written");
-    assert!(check.wait().expect("it ends").success(), "{text}");
+    let thin = Metrics { preset: Preset::Thin, ..Metrics::default() }.limits();
+    for series in [SeriesLimits::default(), thin] {
+        let board = super::metrics_doc::full_board();
+        board.write(|published| published.series = series);
+        let text = super::http::metrics::plain(&super::http::metrics::text(board.read()).expect("metrics"));
+        let mut check = Command::new(&promtool);
+        check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut check = check.spawn().expect("it runs");
+        check.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("written");
+        let checked = check.wait_with_output().expect("it ends");
+        let said = [checked.stdout, checked.stderr].concat();
+        assert!(checked.status.success() && said.is_empty(), "{}\n{text}", String::from_utf8_lossy(&said));
+    }
 }
 
 #[test]
@@ -108,7 +123,7 @@ fn the_shipped_alert_rules_are_right() {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus");
     let checked = Command::new(&promtool).args(["check", "rules", "unstarve-alerts.yml"]).current_dir(&rules).status();
     assert!(checked.expect("it runs").success());
-    let tested = said(Command::new(promtool).args(["test", "rules", "unstarve-alerts.test.yml"]).current_dir(&rules));
+    let tested = said(Command::new(&promtool).args(["test", "rules", "unstarve-alerts.test.yml"]).current_dir(&rules));
     assert!(tested.contains("SUCCESS") && !tested.contains("FAILED"), "{tested}");
     let dashboard = fs::read_to_string(rules.join("../grafana/unstarve.json")).expect("the dashboard");
     let panels: serde_json::Value = serde_json::from_str(&dashboard).expect("JSON");
@@ -117,20 +132,46 @@ fn the_shipped_alert_rules_are_right() {
     let of_episodes = panels["panels"].as_array().into_iter().flatten().find(|panel| panel["title"] == "Episodes");
     let asked = of_episodes.and_then(|panel| panel["targets"][0]["expr"].as_str()).expect("the panel of episodes");
     assert!(tried.contains(&asked.replace("$instance", "b").replace("$__interval", "2m")), "{asked}");
-    // Each metric that a rule or the dashboard uses is served.
-    let served = super::http::metrics::text(super::metrics_doc::full_board().read()).expect("metrics");
+    let many = fs::read_to_string(rules.join("../grafana/unstarve-fleet.json")).expect("the dashboard of many hosts");
+    expressions_are_right(&promtool, &[&dashboard, &many]);
+    // Each metric that a rule or a dashboard uses is served.
+    let board = super::metrics_doc::full_board();
+    let served = super::http::metrics::plain(&super::http::metrics::text(board.read()).expect("metrics"));
     let text = fs::read_to_string(rules.join("unstarve-alerts.yml")).expect("the rules");
-    let asked = [text, dashboard].concat();
-    let names =
-        asked.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("unstarve_"));
+    let asked = [text, dashboard, many].concat();
+    let is_ours = |word: &&str| word.starts_with("unstarve_") || *word == "target_info";
+    let names = asked.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(is_ours);
     let mut count = 0;
     for name in names {
-        let family =
-            ["_total", "_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+        let family = of_histogram.filter(|family| *family == "unstarve_wait_seconds").unwrap_or(name);
         assert!(served.contains(&format!("# TYPE {family} ")), "{name}");
         count += 1;
     }
     assert!(count > 10);
+}
+
+/// Each expression of the dashboards as a recording rule, which promtool parses.
+fn expressions_are_right(promtool: &Path, dashboards: &[&str]) {
+    let mut rules = String::from("groups:\n- name: a\n  rules:\n");
+    let mut count = 0;
+    for dashboard in dashboards {
+        let dashboard: serde_json::Value = serde_json::from_str(dashboard).expect("JSON");
+        let targets = dashboard["panels"].as_array().into_iter().flatten();
+        let targets = targets.flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+        for expression in targets.map(|target| target["expr"].as_str().expect("an expression")) {
+            let written = expression.replace("$__rate_interval", "2m").replace("$__interval", "2m");
+            let written = written.replace("$label", "host_name").replace("$instance", ".*");
+            assert!(!written.contains('$'), "{expression}");
+            rules += &format!("  - record: r{count}\n    expr: {}\n", serde_json::Value::String(written));
+            count += 1;
+        }
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("rules.yml");
+    fs::write(&file, rules).expect("written");
+    let checked = said(Command::new(promtool).args(["check", "rules"]).arg(&file));
+    assert!(checked.contains(&format!("SUCCESS: {count} rules found")), "{checked}");
 }
 
 /// The outputs of a configuration, except the log.
@@ -196,6 +237,21 @@ fn opentelemetry_reads_what_is_pushed() {
     python.stdin.take().expect("its input").write_all(&body).expect("written");
     let decoded = python.wait_with_output().expect("its output");
     let json: serde_json::Value = serde_json::from_slice(&decoded.stdout).expect("JSON");
+    let attributes = json["resourceMetrics"][0]["resource"]["attributes"].as_array().cloned().unwrap_or_default();
+    let attribute = |key: &str| {
+        let found = attributes.iter().find(|attribute| attribute["key"] == key);
+        found.and_then(|attribute| attribute["value"]["stringValue"].as_str()).map(str::to_owned)
+    };
+    for (key, value) in [
+        ("service.name", "unstarve-watch"),
+        ("service.version", env!("CARGO_PKG_VERSION")),
+        ("service.instance.id", "01234567-89ab-cdef-0123-456789abcdef"),
+        ("host.name", "web1"),
+        ("host.id", "0123456789abcdef0123456789abcdef"),
+        ("topology.zone", "a"),
+    ] {
+        assert_eq!(attribute(key).as_deref(), Some(value), "{attributes:?}");
+    }
     let metrics = &json["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
     let of = |name: &str| {
         metrics.as_array().into_iter().flatten().find(|metric| metric["name"] == name).cloned().unwrap_or_default()
@@ -322,3 +378,6 @@ fn a_browser_shows_the_live_page() {
         look(&format!("--screenshot={}", Path::new(&shot).display()));
     }
 }
+
+#[path = "central_tests.rs"]
+mod central;

@@ -7,7 +7,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use unstarve_diagnose::report::FindingId;
-use unstarve_host::Root;
 use unstarve_model::{CpuSet, Severity, WallTime, clean};
 use unstarve_sched::Rule;
 use unstarve_tables::{
@@ -19,7 +18,7 @@ use super::Work;
 use super::interval::{BlameRow, Interval, Sums, WaitRow};
 use crate::agent::board::Board;
 use crate::agent::config::Tables;
-use crate::agent::machine;
+use crate::agent::machine::{self, Machine};
 use crate::agent::store::TRACE;
 use crate::engine::error_chain;
 use crate::engine::reading::RoleKind;
@@ -66,7 +65,7 @@ pub(super) fn start(
 ) -> Result<(Sender<Work>, JoinHandle<()>), String> {
     let shelf = Shelf::open(&config.directory).map_err(|error| error_chain(&error))?;
     let limits = Limits { bytes: config.mib.saturating_mul(1 << 20), age: config.age.0 };
-    let writer = Writer::new(shelf, limits, Host::here(config), store);
+    let writer = Writer::new(shelf, limits, Host::here(&board.read().machine), store);
     let (work, jobs) = channel();
     let thread = std::thread::Builder::new().name("unstarve-tables".into());
     let thread =
@@ -75,12 +74,12 @@ pub(super) fn start(
 }
 
 impl Host {
-    fn here(config: &Tables) -> Host {
+    fn here(machine: &Machine) -> Host {
         let uname = rustix::system::uname();
-        let labels: Vec<String> = config.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let labels: Vec<String> = machine.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         Host {
-            name: machine::text(uname.nodename()),
-            machine_id: unstarve_host::machine_id(&Root::host()),
+            name: machine.host(),
+            machine_id: machine.machine_id.clone(),
             boot: machine::boot_id(),
             kernel: machine::kernel(),
             version: machine::text(uname.version()),

@@ -11,11 +11,7 @@ use crate::episode::{Detector, Seen, Trigger};
 use crate::testing::{Scene, at};
 
 fn config(directory: &Path) -> Config {
-    let tables = Tables {
-        directory: directory.join("tables"),
-        labels: BTreeMap::from([("site".to_owned(), "fra1".to_owned())]),
-        ..Tables::default()
-    };
+    let tables = Tables { directory: directory.join("tables"), ..Tables::default() };
     Config { tables: Some(tables), ..Config::default() }
 }
 
@@ -94,7 +90,8 @@ fn writer(place: &Path) -> Writer {
     let config = config(place).tables.expect("it is set");
     let shelf = Shelf::open(&config.directory).expect("a directory of our own");
     let limits = Limits { bytes: 1 << 20, age: Duration::from_secs(3600) };
-    let host = Host { name: "web1".into(), ..Host::here(&config) };
+    let labels = BTreeMap::from([("site".to_owned(), "fra1".to_owned())]);
+    let host = Host::here(&Machine { named: Some("web1".into()), labels, ..Machine::default() });
     Writer::new(shelf, limits, host, Path::new("/store"))
 }
 
@@ -193,7 +190,7 @@ fn an_episode_has_the_kernel_of_its_own_time() {
     let of_another_boot = Episode { kernel: Some("5.10.0-before".into()), boot_id: Some("b".into()), ..episode(0) };
     let text = serde_json::to_string(&of_another_boot).expect("JSON");
     let read: Episode = serde_json::from_str(&text).expect("an episode");
-    for episode in [read, episode(1), crate::agent::machine::on_this_machine(episode(2))] {
+    for episode in [read, episode(1), crate::agent::machine::on_this_machine(episode(2), &Board::default())] {
         writer.episode_row(&mut shown, &episode).expect("a row");
     }
     let column = EPISODES.columns.iter().position(|column| column.name == "kernel").expect("a column");

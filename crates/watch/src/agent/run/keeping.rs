@@ -61,7 +61,7 @@ impl Watch {
 
     /// The record of an episode that begins. If it goes on in another one's place, that has ended.
     fn announced(&mut self, begun: &Begun) -> Episode {
-        let mut episode = on_this_machine(Episode::begun(self.next_id(begun), begun.at.wall));
+        let mut episode = on_this_machine(Episode::begun(self.next_id(begun), begun.at.wall), &self.board);
         episode.note_counters(begun);
         (episode.not_kept, episode.lasts) = (std::mem::take(&mut self.not_kept), true);
         let rule = begun.rule.unwrap_or(Rule::Unknown).word();
@@ -182,7 +182,7 @@ impl Watch {
             return;
         }
         let at = clocks::now().wall;
-        let episode = Box::new(on_this_machine(Episode::begun(id_of(at), at)));
+        let episode = Box::new(on_this_machine(Episode::begun(id_of(at), at), &self.board));
         let now = Instant::now();
         let (along, begun) = (Vec::new(), Vec::new());
         self.waits = Some(Waiting { until: now, seen: now, episode, along, begun, reply: Some(reply) });

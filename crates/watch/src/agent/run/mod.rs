@@ -40,10 +40,12 @@ use crate::agent::control::{Control, ControlError, Request};
 use crate::agent::explainer::{End, ExplainCommand, Explainer, PipelineSettings};
 use crate::agent::guard_status::GuardStatus;
 use crate::agent::instance_lock::InstanceLock;
+use crate::agent::machine::Machine;
 use crate::agent::outputs::http::serving::Serving;
 use crate::agent::outputs::{Deliveries, Outputs};
 use crate::agent::pod_names::PodNames;
 use crate::agent::rollup::Rollups;
+use crate::agent::series::WorstBlame;
 use crate::agent::store::{ExpectedByRank, Left, Logbook, Outbox, Store, StoreError, read_log};
 use crate::agent::trace_writer::{self, FIRST_EXPECTED, Job, Retry, TraceWriter};
 use crate::agent::workload_series::WorkloadSeries;
@@ -159,7 +161,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         std::iter::once(&left.episode).chain(&left.along).for_each(|episode| left_open::restore(episode, &board));
         let _ = jobs.send(Job::Explain(Box::new(left)));
     }
-    let workloads = WorkloadSeries::new(options.config.metrics.workloads as usize, PodNames::default());
+    let workloads = WorkloadSeries::new(options.config.metrics.limits().workloads as usize, PodNames::default());
     let mut watch = Watch {
         next_push: first_push(&options.config),
         outputs,
@@ -193,6 +195,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         serving,
         troubles: Troubles::default(),
         workloads,
+        worst_blame: WorstBlame::default(),
         rollups,
         deliveries,
         delivers_left,
@@ -210,9 +213,12 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
 /// The board before the first reading. Missing rights are reported.
 fn first_board(options: &Options, engine: &dyn Engine, alone: &InstanceLock, listed: Vec<Episode>) -> Arc<Board> {
     let lacking = rights::lacking();
+    options.config.remarks().for_each(&options.say);
     alone.other.iter().map(String::as_str).chain(lacking.iter().map(|lacking| lacking.what)).for_each(&options.say);
     let board = Arc::new(Board::default());
     board.write(|published| {
+        published.machine = Arc::new(Machine::here(&options.config.labels));
+        published.series = options.config.metrics.limits();
         published.engine = engine.name();
         published.started = Some(clocks::now().wall);
         published.problems.extend(options.instead.clone().map(|why| ("instead", why)));
@@ -358,6 +364,7 @@ struct Watch {
     serving: Serving,
     troubles: Troubles,
     workloads: WorkloadSeries,
+    worst_blame: WorstBlame,
     rollups: Option<Rollups>,
     deliveries: Deliveries,
     /// Whether messages left by an earlier watch are being delivered.

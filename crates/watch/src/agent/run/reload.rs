@@ -1,11 +1,13 @@
 //! Applies a new configuration on SIGHUP.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Watch, no_thread};
 use crate::agent::alert_sender::Alert;
 use crate::agent::config::{Config, ConfigError, DEFAULT_PATH};
 use crate::agent::explainer::PipelineSettings;
+use crate::agent::machine::Machine;
 use crate::agent::outputs::{OutputKind, Outputs};
 use crate::agent::trace_writer::Job;
 use crate::engine::error_chain;
@@ -57,7 +59,11 @@ impl Watch {
         self.next_push = first_push(&self.config);
         self.outputs = outputs.clone();
         self.forget_former_outputs();
-        self.workloads.set_limit(self.config.metrics.workloads as usize);
+        let series = self.config.metrics.limits();
+        self.workloads.set_limit(series.workloads as usize);
+        let machine = Arc::new(Machine::here(&self.config.labels));
+        self.board.write(|published| (published.machine, published.series) = (machine, series));
+        self.config.remarks().for_each(&self.say);
         self.detector.judge_by(self.config.thresholds.clone());
         let _ = self.alerts.send(Alert::Configure(outputs.clone()));
         let _ = self.jobs.send(Job::Configure(PipelineSettings::of(&self.config, outputs)));
@@ -83,6 +89,7 @@ impl Watch {
             (began.listen != is.listen, format!("[listen] address = \"{}\"", is.listen.address)),
             (began.store.directory != is.store.directory, "[store] directory".to_owned()),
             (began.tables != is.tables, "[tables]".to_owned()),
+            (began.labels != is.labels && is.tables.is_some(), "[labels] in tables".to_owned()),
         ];
         let waiting: Vec<String> = differs.into_iter().filter(|(differs, _)| *differs).map(|(_, what)| what).collect();
         let text = format!("another {} takes effect at the next start", waiting.join(", "));

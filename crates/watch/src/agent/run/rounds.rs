@@ -10,6 +10,7 @@ use unstarve_model::Tid;
 
 use super::reload::first_push;
 use super::{Event, INTERVAL, LONGEST_REST, RunError, Watch};
+use crate::agent::config::Blame;
 use crate::agent::control::Request;
 use crate::agent::machine_pause::{Lateness, OwnWait};
 use crate::agent::outputs::Message;
@@ -164,6 +165,10 @@ impl Watch {
     fn publish(&mut self, reading: Arc<Reading>) {
         self.workloads.see(&reading);
         let workloads = Arc::new(self.workloads.rows());
+        let worst_blame = match self.config.metrics.limits().blame {
+            Blame::Worst(limit) => self.worst_blame.see(&reading, limit).map(Arc::new),
+            Blame::All | Blame::Off => None,
+        };
         self.board.write(|published| {
             published.problems.remove("engine");
             Arc::make_mut(&mut published.history).add(&reading);
@@ -172,6 +177,9 @@ impl Watch {
                 published.admitted = Arc::new(admitted);
             }
             published.workloads = workloads;
+            if let Some(worst_blame) = worst_blame {
+                published.worst_blame = worst_blame;
+            }
             published.next(Arc::clone(&reading));
         });
         if let Some(rollups) = &mut self.rollups {

@@ -6,7 +6,7 @@ use unstarve_model::{ClockPair, Nanos};
 use unstarve_testing::json_schema::JsonSchema;
 
 use super::*;
-use crate::agent::config::{Address, Listen};
+use crate::agent::config::{Address, Blame, Listen, SeriesLimits};
 use crate::agent::outputs::Message;
 use crate::agent::outputs::http::metrics;
 use crate::agent::trace_writer::Job;
@@ -73,6 +73,7 @@ impl Rig {
                 20,
                 crate::agent::pod_names::PodNames::default(),
             ),
+            worst_blame: WorstBlame::default(),
             rollups: None,
             deliveries: Deliveries::default(),
             delivers_left: false,
@@ -736,4 +737,19 @@ fn lines_are_limited_and_what_has_none_is_counted_and_said() {
     assert!(rig.watch.status().contains("\"not_kept\":28"));
     let ids: std::collections::BTreeSet<String> = rig.watch.ids.values().cloned().collect();
     assert_eq!(ids.len(), 32, "each has an id of its own");
+}
+
+#[test]
+fn labels_and_what_has_a_series_hold_at_once_after_a_reload() {
+    let mut rig = Rig::new();
+    let held = |rig: &Rig| {
+        let published = rig.watch.board.read();
+        (published.machine.labels.get("site").cloned(), published.series)
+    };
+    assert_eq!(held(&rig), (None, SeriesLimits::default()));
+    rig.reload("[labels]\nsite = \"fra1\"\n[metrics]\npreset = \"thin\"\n");
+    let (site, series) = held(&rig);
+    assert_eq!((site.as_deref(), series.histograms, series.blame), (Some("fra1"), false, Blame::Worst(10)));
+    rig.reload("[labels]\nsite = \"a,b\"\n");
+    assert_eq!(held(&rig), (site, series), "what is refused changes nothing");
 }

@@ -10,15 +10,17 @@ use std::time::Duration;
 use prost::Message as _;
 
 use self::proto::{
-    AnyValue, Buckets, Data, ExponentialHistogram, ExponentialPoint, Gauge, KeyValue, Metric, Number, Request,
-    Resource, ResourceMetrics, Scope, ScopeMetrics, Sum, Temporality,
+    AnyValue, Buckets, Data, ExponentialHistogram, ExponentialPoint, Gauge, Histogram as PlainHistogram,
+    HistogramPoint, KeyValue, Metric, Number, Request, Resource, ResourceMetrics, Scope, ScopeMetrics, Sum,
+    Temporality,
 };
 use super::families::{Family, Kind, Unit, families};
 use super::post::{agent, post};
+use super::resource::attributes;
 use super::{Delivery, Message, Output, OutputKind, Tried};
 use crate::agent::board::Published;
 use crate::agent::config::Otlp;
-use crate::agent::series::{Named, blame_by_name, by_name};
+use crate::agent::series::{Named, blame_of, by_name};
 use crate::engine::clocks;
 use crate::engine::reading::{Histogram, Reading};
 
@@ -51,8 +53,7 @@ impl Output for OtlpOutput {
 pub fn request(published: &Published) -> Vec<u8> {
     let metrics = metrics(published);
     let scope = Scope { name: "unstarve".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let attributes = vec![attribute("service.name", "unstarve-watch"), attribute("host.name", &host)];
+    let attributes = attributes(&published.machine).iter().map(|(key, value)| attribute(key, value)).collect();
     let scope_metrics = vec![ScopeMetrics { scope: Some(scope), metrics }];
     let resource = Some(Resource { attributes });
     Request { resource_metrics: vec![ResourceMetrics { resource, scope_metrics }] }.encode_to_vec()
@@ -92,12 +93,19 @@ fn of_reading(reading: &Reading, published: &Published) -> Vec<Metric> {
     };
     let (oldest, waiting) =
         (by_victim(&|waits| waits.oldest.as_secs_f64()), by_victim(&|waits| f64::from(waits.waiting)));
-    vec![
-        metric("unstarve.wait", "Waits for a CPU", "s", Data::ExponentialHistogram(waits(reading, &names))),
-        metric("unstarve.blame", "Waits by what had the CPU and why", "s", sum(blame(reading, published))),
+    let waits = match published.series.histograms {
+        true => Data::ExponentialHistogram(waits(reading, &names)),
+        false => Data::Histogram(counts(reading, &names)),
+    };
+    let blame = blame(reading, published);
+    let blame = blame.map(|rows| metric("unstarve.blame", "Waits by what had the CPU and why", "s", sum(rows)));
+    let mut metrics = vec![
+        metric("unstarve.wait", "Waits for a CPU", "s", waits),
         metric("unstarve.oldest_wait", "The longest wait that lasts", "s", oldest),
         metric("unstarve.waiting_tasks", "Tasks that wait for a CPU now", "1", waiting),
-    ]
+    ];
+    metrics.extend(blame);
+    metrics
 }
 
 /// The name `store_errors` becomes `unstarve.store_errors`, `watch_cpu` becomes `unstarve.watch.cpu`.
@@ -145,6 +153,18 @@ fn waits(reading: &Reading, names: &BTreeMap<String, Named>) -> ExponentialHisto
     ExponentialHistogram { data_points: points.collect(), aggregation_temporality: Temporality::Cumulative.into() }
 }
 
+/// Waits without buckets: their number and their sum.
+fn counts(reading: &Reading, names: &BTreeMap<String, Named>) -> PlainHistogram {
+    let points = names.iter().map(|(name, waits)| HistogramPoint {
+        attributes: vec![attribute("victim", name)],
+        start_time_unix_nano: reading.since.wall.0,
+        time_unix_nano: reading.at.wall.0,
+        count: waits.histogram.count(),
+        sum: Some(waits.waited.as_secs_f64()),
+    });
+    PlainHistogram { data_points: points.collect(), aggregation_temporality: Temporality::Cumulative.into() }
+}
+
 /// Bucket `i` of OTLP at scale 2 holds (2^(i/4), 2^((i+1)/4)]: its index is one less than that of the native histogram's bucket.
 fn exponential(histogram: &Histogram) -> ExponentialPoint {
     let mut point =
@@ -178,13 +198,13 @@ fn exponential(histogram: &Histogram) -> ExponentialPoint {
 /// The bucket that ends at 2^6 s.
 const LAST: i32 = 23;
 
-fn blame(reading: &Reading, published: &Published) -> Vec<Number> {
-    let rows = blame_by_name(reading, &published.admitted).into_iter().map(|((victim, occupant, rule), ns)| {
+fn blame(reading: &Reading, published: &Published) -> Option<Vec<Number>> {
+    let rows = blame_of(published)?.into_iter().map(|((victim, occupant, rule), ns)| {
         let attributes =
             vec![attribute("victim", &victim), attribute("occupant", &occupant), attribute("rule", rule.word())];
         number(reading, ns.as_secs_f64(), attributes)
     });
-    rows.collect()
+    Some(rows.collect())
 }
 
 #[cfg(test)]
@@ -195,6 +215,7 @@ mod tests {
 
     use super::*;
     use crate::agent::board::Board;
+    use crate::agent::config::{Blame, SeriesLimits};
     use crate::engine::reading::RoleKind;
     use crate::testing::{Scene, at};
 
@@ -240,6 +261,9 @@ mod tests {
             let attributes: Vec<String> = match metric.data.as_ref().expect("data") {
                 Data::Sum(sum) => sum.data_points.iter().map(|point| format!("{:?}", point.attributes)).collect(),
                 Data::Gauge(gauge) => gauge.data_points.iter().map(|point| format!("{:?}", point.attributes)).collect(),
+                Data::Histogram(waits) => {
+                    waits.data_points.iter().map(|point| format!("{:?}", point.attributes)).collect()
+                }
                 Data::ExponentialHistogram(waits) => {
                     waits.data_points.iter().map(|point| format!("{:?}", point.attributes)).collect()
                 }
@@ -251,6 +275,33 @@ mod tests {
         let Some(Data::Sum(sum)) = &blame.data else { panic!("a sum") };
         let total: f64 = sum.data_points.iter().filter_map(|point| point.as_double).sum();
         assert!((total - 6.0).abs() < 1e-9, "{sum:?}");
+    }
+
+    #[test]
+    fn what_the_configuration_leaves_out_is_not_pushed() {
+        let reading = Arc::new(Scene::new().blame("kworker", RoleKind::RealTime, 7).wait("kworker", 7).reading(at(1)));
+        let pushed = |blame: Blame, histograms: bool| -> Vec<(String, &'static str)> {
+            let board = Board::default();
+            board.write(|published| {
+                published.series = SeriesLimits { blame, histograms, workloads: 0 };
+                published.reading = Some(Arc::clone(&reading));
+            });
+            let kind = |data: Option<Data>| match data.expect("data") {
+                Data::Histogram(waits) => {
+                    assert!(waits.data_points.iter().any(|point| point.count == 1 && point.sum == Some(7e-9)));
+                    "histogram"
+                }
+                Data::ExponentialHistogram(_) => "exponential",
+                Data::Sum(_) | Data::Gauge(_) => "",
+            };
+            let named = ["unstarve.wait", "unstarve.blame"];
+            let metrics = metrics(&board.read()).into_iter().filter(|metric| named.contains(&metric.name.as_str()));
+            metrics.map(|metric| (metric.name, kind(metric.data))).collect()
+        };
+        let (wait, blame) = ("unstarve.wait".to_owned(), ("unstarve.blame".to_owned(), ""));
+        assert_eq!(pushed(Blame::All, true), [(wait.clone(), "exponential"), blame.clone()]);
+        assert_eq!(pushed(Blame::Worst(3), false), [(wait.clone(), "histogram"), blame]);
+        assert_eq!(pushed(Blame::Off, false), [(wait, "histogram")]);
     }
 
     #[test]
@@ -276,7 +327,7 @@ mod tests {
         let metrics = metrics.flat_map(|scope| scope.metrics).filter(|metric| metric.name.ends_with("_errors"));
         let points = metrics.flat_map(|metric| match metric.data.expect("data") {
             Data::Sum(sum) => sum.data_points,
-            Data::Gauge(_) | Data::ExponentialHistogram(_) => Vec::new(),
+            Data::Gauge(_) | Data::Histogram(_) | Data::ExponentialHistogram(_) => Vec::new(),
         });
         points.map(|point| point.start_time_unix_nano).collect()
     }
@@ -299,7 +350,7 @@ mod tests {
                 let points = match metric.data.expect("data") {
                     Data::Sum(sum) => sum.data_points,
                     Data::Gauge(gauge) => gauge.data_points,
-                    Data::ExponentialHistogram(_) => Vec::new(),
+                    Data::Histogram(_) | Data::ExponentialHistogram(_) => Vec::new(),
                 };
                 assert!(points.iter().all(|point| point.time_unix_nano >= point.start_time_unix_nano));
                 (metric.name, points.iter().filter_map(|point| point.as_double).collect())

@@ -64,7 +64,7 @@ pub struct Metric {
     pub description: String,
     #[prost(string, tag = "3")]
     pub unit: String,
-    #[prost(oneof = "Data", tags = "5, 7, 10")]
+    #[prost(oneof = "Data", tags = "5, 7, 9, 10")]
     pub data: Option<Data>,
 }
 
@@ -74,6 +74,8 @@ pub enum Data {
     Gauge(Gauge),
     #[prost(message, tag = "7")]
     Sum(Sum),
+    #[prost(message, tag = "9")]
+    Histogram(Histogram),
     #[prost(message, tag = "10")]
     ExponentialHistogram(ExponentialHistogram),
 }
@@ -113,6 +115,29 @@ pub struct Number {
     #[prost(double, optional, tag = "4")]
     pub as_double: Option<f64>,
     #[prost(message, repeated, tag = "7")]
+    pub attributes: Vec<KeyValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Histogram {
+    #[prost(message, repeated, tag = "1")]
+    pub data_points: Vec<HistogramPoint>,
+    #[prost(enumeration = "Temporality", tag = "2")]
+    pub aggregation_temporality: i32,
+}
+
+/// `HistogramDataPoint`, without buckets and bounds: both may be left out together.
+#[derive(Clone, PartialEq, Message)]
+pub struct HistogramPoint {
+    #[prost(fixed64, tag = "2")]
+    pub start_time_unix_nano: u64,
+    #[prost(fixed64, tag = "3")]
+    pub time_unix_nano: u64,
+    #[prost(fixed64, tag = "4")]
+    pub count: u64,
+    #[prost(double, optional, tag = "5")]
+    pub sum: Option<f64>,
+    #[prost(message, repeated, tag = "9")]
     pub attributes: Vec<KeyValue>,
 }
 
