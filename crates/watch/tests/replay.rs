@@ -159,7 +159,7 @@ const FAULTS: &[(&str, Result<&str, Why>)] = &[
     ("truth/idle-lock.6.12", Err(WeightOfPrograms)),
     ("truth/iouring-rt.6.1", Ok("other by real-time (class)")),
     ("truth/iouring-rt.6.12", Ok("other by real-time (class)")),
-    ("truth/kswapd-rt.6.1", Ok("rcu by real-time (class)")),
+    ("truth/kswapd-rt.6.1", Ok("storage by real-time (class)")),
     ("truth/kworker-idle.6.12", Ok("kworker by other (weight)")),
     ("truth/log-backpressure.6.12", Err(WeightOfPrograms)),
     ("truth/log-backpressure.7", Err(WeightOfPrograms)),
