@@ -183,8 +183,9 @@ fn a_central_prometheus_scrapes_through_nginx() {
         [("listen 9847 ssl", listen.as_str()), ("listen [::]:9847 ssl", &listen6), ("127.0.0.1:9846", watch.as_str())];
     let site = rig.shipped("nginx/unstarve-metrics.conf", &words);
     let here = rig.directory.path().display().to_string();
+    // One process, which ends with the test.
     let main = format!(
-        "daemon off; user root; pid {here}/pid; error_log {here}/errors;\nevents {{}}\nhttp {{ access_log off; \
+        "daemon off; master_process off; pid {here}/pid; error_log {here}/errors;\nevents {{}}\nhttp {{ access_log off; \
          client_body_temp_path {here}/a; proxy_temp_path {here}/b; fastcgi_temp_path {here}/c; uwsgi_temp_path {here}/d; \
          scgi_temp_path {here}/e; include {}; }}\n",
         site.display()
