@@ -107,6 +107,11 @@ if [[ $purpose = engines ]] && ! cmp -s "$(dirname "$0")/engines.txt" "$engines/
     timeout -k 10 900 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$engines" -r "$(dirname "$0")/engines.txt" &&
         cp "$(dirname "$0")/engines.txt" "$engines" || echo "setup: not all of DuckDB, ClickHouse and Spark could be installed for Python" >&2
 fi
+# Of these those without Java, for all tests.
+if [[ $purpose = test ]] && ! PYTHONPATH=$engines python3 -c 'import duckdb, duckdb_cli, chdb, pyarrow' 2>/dev/null; then
+    timeout -k 10 600 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$engines" -r <(grep -E '^(duckdb|duckdb-cli|chdb|pyarrow)[=>]' "$(dirname "$0")/engines.txt") ||
+        echo "setup: DuckDB and ClickHouse could not be installed for Python" >&2
+fi
 # Judges the crates (tools/deny.sh); without it that says that it was skipped.
 deny=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/deny
 if [[ $purpose = test ]] && ! grep -qs "^Version: $(sed -n 's/.*==\([^ ]*\).*/\1/p' "$(dirname "$0")/deny.txt")$" "$deny"/*.dist-info/METADATA; then

@@ -7,67 +7,71 @@ create or replace function hist_sum as (buckets) -> sumForEach(buckets);
 create or replace view blame_rollup as select *,
     toDate32OrNull(extract(_path, 'date=([^/]+)')) as date, toUInt8OrNull(extract(_path, 'hour=([^/]+)')) as hour
 from file('/srv/unstarve/merged/v1/table=blame_rollup/**/*.parquet', Parquet,
-    '`host` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')), `span_ns` Nullable(Int64),
-    `victim_role` Nullable(String), `victim_kind` Nullable(String), `occupant` Nullable(String), `rule` Nullable(String),
-    `ns` Nullable(Int64), `kernel` Nullable(String), `labels` Nullable(String)');
+    '`host` Nullable(String), `machine_id` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')),
+    `span_ns` Nullable(Int64), `victim_role` Nullable(String), `victim_kind` Nullable(String), `occupant` Nullable(String),
+    `rule` Nullable(String), `ns` Nullable(Int64), `kernel` Nullable(String), `labels` Nullable(String)');
 create or replace view blame_hourly as select *,
     toDate32OrNull(extract(_path, 'date=([^/]+)')) as date, toUInt8OrNull(extract(_path, 'hour=([^/]+)')) as hour
 from file('/srv/unstarve/hourly/v1/table=blame_rollup/**/*.parquet', Parquet,
-    '`host` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')), `span_ns` Nullable(Int64),
-    `victim_role` Nullable(String), `victim_kind` Nullable(String), `occupant` Nullable(String), `rule` Nullable(String),
-    `ns` Nullable(Int64), `kernel` Nullable(String), `labels` Nullable(String)')
+    '`host` Nullable(String), `machine_id` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')),
+    `span_ns` Nullable(Int64), `victim_role` Nullable(String), `victim_kind` Nullable(String), `occupant` Nullable(String),
+    `rule` Nullable(String), `ns` Nullable(Int64), `kernel` Nullable(String), `labels` Nullable(String)')
 union all select *,
     toDate32OrNull(extract(_path, 'date=([^/]+)')) as date, toUInt8OrNull(extract(_path, 'hour=([^/]+)')) as hour
 from file('/srv/unstarve/merged/v1/table=blame_rollup/**/*.parquet', Parquet,
-    '`host` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')), `span_ns` Nullable(Int64),
-    `victim_role` Nullable(String), `victim_kind` Nullable(String), `occupant` Nullable(String), `rule` Nullable(String),
-    `ns` Nullable(Int64), `kernel` Nullable(String), `labels` Nullable(String)')
+    '`host` Nullable(String), `machine_id` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')),
+    `span_ns` Nullable(Int64), `victim_role` Nullable(String), `victim_kind` Nullable(String), `occupant` Nullable(String),
+    `rule` Nullable(String), `ns` Nullable(Int64), `kernel` Nullable(String), `labels` Nullable(String)')
 where replaceOne(_path, '/merged/v1/', '/hourly/v1/') not in (
     select distinct _path from file('/srv/unstarve/hourly/v1/table=blame_rollup/**/*.parquet', Parquet, 'host String'));
 
 create or replace view wait_rollup as select *,
     toDate32OrNull(extract(_path, 'date=([^/]+)')) as date, toUInt8OrNull(extract(_path, 'hour=([^/]+)')) as hour
 from file('/srv/unstarve/merged/v1/table=wait_rollup/**/*.parquet', Parquet,
-    '`host` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')), `span_ns` Nullable(Int64),
-    `victim_role` Nullable(String), `victim_kind` Nullable(String), `cgroup` Nullable(String), `n` Nullable(Int64),
-    `sum_ns` Nullable(Int64), `max_ns` Nullable(Int64), `buckets` Array(Int64), `kernel` Nullable(String), `labels` Nullable(String)');
+    '`host` Nullable(String), `machine_id` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')),
+    `span_ns` Nullable(Int64), `victim_role` Nullable(String), `victim_kind` Nullable(String), `cgroup` Nullable(String),
+    `n` Nullable(Int64), `sum_ns` Nullable(Int64), `max_ns` Nullable(Int64), `buckets` Array(Int64), `kernel` Nullable(String),
+    `labels` Nullable(String)');
 create or replace view wait_hourly as select *,
     toDate32OrNull(extract(_path, 'date=([^/]+)')) as date, toUInt8OrNull(extract(_path, 'hour=([^/]+)')) as hour
 from file('/srv/unstarve/hourly/v1/table=wait_rollup/**/*.parquet', Parquet,
-    '`host` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')), `span_ns` Nullable(Int64),
-    `victim_role` Nullable(String), `victim_kind` Nullable(String), `cgroup` Nullable(String), `n` Nullable(Int64),
-    `sum_ns` Nullable(Int64), `max_ns` Nullable(Int64), `buckets` Array(Int64), `kernel` Nullable(String), `labels` Nullable(String)')
+    '`host` Nullable(String), `machine_id` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')),
+    `span_ns` Nullable(Int64), `victim_role` Nullable(String), `victim_kind` Nullable(String), `cgroup` Nullable(String),
+    `n` Nullable(Int64), `sum_ns` Nullable(Int64), `max_ns` Nullable(Int64), `buckets` Array(Int64), `kernel` Nullable(String),
+    `labels` Nullable(String)')
 union all select *,
     toDate32OrNull(extract(_path, 'date=([^/]+)')) as date, toUInt8OrNull(extract(_path, 'hour=([^/]+)')) as hour
 from file('/srv/unstarve/merged/v1/table=wait_rollup/**/*.parquet', Parquet,
-    '`host` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')), `span_ns` Nullable(Int64),
-    `victim_role` Nullable(String), `victim_kind` Nullable(String), `cgroup` Nullable(String), `n` Nullable(Int64),
-    `sum_ns` Nullable(Int64), `max_ns` Nullable(Int64), `buckets` Array(Int64), `kernel` Nullable(String), `labels` Nullable(String)')
+    '`host` Nullable(String), `machine_id` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')),
+    `span_ns` Nullable(Int64), `victim_role` Nullable(String), `victim_kind` Nullable(String), `cgroup` Nullable(String),
+    `n` Nullable(Int64), `sum_ns` Nullable(Int64), `max_ns` Nullable(Int64), `buckets` Array(Int64), `kernel` Nullable(String),
+    `labels` Nullable(String)')
 where replaceOne(_path, '/merged/v1/', '/hourly/v1/') not in (
     select distinct _path from file('/srv/unstarve/hourly/v1/table=wait_rollup/**/*.parquet', Parquet, 'host String'));
 
 create or replace view hosts as select *,
     toDate32OrNull(extract(_path, 'date=([^/]+)')) as date, toUInt8OrNull(extract(_path, 'hour=([^/]+)')) as hour
 from file('/srv/unstarve/merged/v1/table=hosts/**/*.parquet', Parquet,
-    '`host` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')), `kernel` Nullable(String),
-    `kernel_version` Nullable(String), `machine` Nullable(String), `cpus` Nullable(Int64), `labels` Nullable(String),
-    `settings_digest` Nullable(String), `unstarve` Nullable(String)');
+    '`host` Nullable(String), `machine_id` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')),
+    `kernel` Nullable(String), `kernel_version` Nullable(String), `machine` Nullable(String), `cpus` Nullable(Int64),
+    `labels` Nullable(String), `settings_digest` Nullable(String), `unstarve` Nullable(String)');
 
 create or replace view settings as select *,
     toDate32OrNull(extract(_path, 'date=([^/]+)')) as date, toUInt8OrNull(extract(_path, 'hour=([^/]+)')) as hour
 from file('/srv/unstarve/merged/v1/table=settings/**/*.parquet', Parquet,
-    '`host` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')), `path` Nullable(String),
-    `name` Nullable(String), `value` Nullable(String), `default` Nullable(String), `kernel` Nullable(String)');
+    '`host` Nullable(String), `machine_id` Nullable(String), `boot_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')),
+    `path` Nullable(String), `name` Nullable(String), `value` Nullable(String), `default` Nullable(String), `kernel` Nullable(String)');
 
 create or replace view episodes as select *,
     toDate32OrNull(extract(_path, 'date=([^/]+)')) as date, toUInt8OrNull(extract(_path, 'hour=([^/]+)')) as hour
 from file('/srv/unstarve/merged/v1/table=episodes/**/*.parquet', Parquet,
-    '`id` Nullable(String), `host` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')), `finding` Nullable(String),
-    `severity` Nullable(String), `victim` Nullable(String), `victim_role` Nullable(String), `victim_cgroup` Nullable(String),
-    `culprit` Nullable(String), `culprit_role` Nullable(String), `culprit_cgroup` Nullable(String), `rule` Nullable(String),
-    `ns` Nullable(Int64), `victims` Nullable(Int64), `remedy` Nullable(String), `verdict` Nullable(String),
+    '`id` Nullable(String), `host` Nullable(String), `machine_id` Nullable(String), `ts` Nullable(DateTime64(6, \'UTC\')),
+    `finding` Nullable(String), `severity` Nullable(String), `victim` Nullable(String), `victim_role` Nullable(String),
+    `victim_cgroup` Nullable(String), `culprit` Nullable(String), `culprit_role` Nullable(String), `culprit_cgroup` Nullable(String),
+    `rule` Nullable(String), `ns` Nullable(Int64), `victims` Nullable(Int64), `remedy` Nullable(String), `verdict` Nullable(String),
     `trace_uri` Nullable(String), `trace_bytes` Nullable(Int64), `problem` Nullable(String), `kernel` Nullable(String),
-    `labels` Nullable(String)');
+    `labels` Nullable(String), `ended_at` Nullable(DateTime64(6, \'UTC\')), `ended_by` Nullable(String), `duration_ns` Nullable(Int64),
+    `total_ns` Nullable(Int64), `waited_ns` Nullable(Int64), `continued_as` Nullable(String)');
 
 create or replace view proofs as select *
 from file('/srv/unstarve/merged/v1/table=proofs/**/*.parquet', Parquet,

@@ -27,61 +27,71 @@ create or replace macro hist_sum(buckets) as
 
 -- Tables, made from docs/tables.md.
 set variable blame_rollup_files = (select coalesce(list(file), []) from glob('/srv/unstarve/merged/v1/table=blame_rollup/**/*.parquet'));
-create or replace view blame_rollup as select "host", "boot_id", "ts", "span_ns", "victim_role", "victim_kind", "occupant", "rule", "ns", "kernel", "labels", "date", "hour"
-from (select null::varchar as "host", null::varchar as "boot_id", null::timestamptz as "ts", null::bigint as "span_ns",
-    null::varchar as "victim_role", null::varchar as "victim_kind", null::varchar as "occupant", null::varchar as "rule",
-    null::bigint as "ns", null::varchar as "kernel", null::varchar as "labels", null::date as "date", null::varchar as "hour" where false
+create or replace view blame_rollup as select "host", "machine_id", "boot_id", "ts", "span_ns", "victim_role", "victim_kind", "occupant", "rule", "ns", "kernel", "labels",
+    "date", "hour"
+from (select null::varchar as "host", null::varchar as "machine_id", null::varchar as "boot_id", null::timestamptz as "ts",
+    null::bigint as "span_ns", null::varchar as "victim_role", null::varchar as "victim_kind", null::varchar as "occupant",
+    null::varchar as "rule", null::bigint as "ns", null::varchar as "kernel", null::varchar as "labels", null::date as "date",
+    null::varchar as "hour" where false
     union all by name select * from rows_of('blame_rollup'));
 set variable blame_hourly_files = (with hourly as (from glob('/srv/unstarve/hourly/v1/table=blame_rollup/**/*.parquet'))
     select coalesce(list(file), []) from (from hourly union all
         select file from glob('/srv/unstarve/merged/v1/table=blame_rollup/**/*.parquet') where replace(file, '/merged/v1/', '/hourly/v1/') not in (from hourly)));
-create or replace view blame_hourly as select "host", "boot_id", "ts", "span_ns", "victim_role", "victim_kind", "occupant", "rule", "ns", "kernel", "labels", "date", "hour"
-from (select null::varchar as "host", null::varchar as "boot_id", null::timestamptz as "ts", null::bigint as "span_ns",
-    null::varchar as "victim_role", null::varchar as "victim_kind", null::varchar as "occupant", null::varchar as "rule",
-    null::bigint as "ns", null::varchar as "kernel", null::varchar as "labels", null::date as "date", null::varchar as "hour" where false
+create or replace view blame_hourly as select "host", "machine_id", "boot_id", "ts", "span_ns", "victim_role", "victim_kind", "occupant", "rule", "ns", "kernel", "labels",
+    "date", "hour"
+from (select null::varchar as "host", null::varchar as "machine_id", null::varchar as "boot_id", null::timestamptz as "ts",
+    null::bigint as "span_ns", null::varchar as "victim_role", null::varchar as "victim_kind", null::varchar as "occupant",
+    null::varchar as "rule", null::bigint as "ns", null::varchar as "kernel", null::varchar as "labels", null::date as "date",
+    null::varchar as "hour" where false
     union all by name select * from rows_of('blame_hourly'));
 
 set variable wait_rollup_files = (select coalesce(list(file), []) from glob('/srv/unstarve/merged/v1/table=wait_rollup/**/*.parquet'));
-create or replace view wait_rollup as select "host", "boot_id", "ts", "span_ns", "victim_role", "victim_kind", "cgroup", "n", "sum_ns", "max_ns", "buckets", "kernel", "labels",
-    "date", "hour"
-from (select null::varchar as "host", null::varchar as "boot_id", null::timestamptz as "ts", null::bigint as "span_ns",
-    null::varchar as "victim_role", null::varchar as "victim_kind", null::varchar as "cgroup", null::bigint as "n",
-    null::bigint as "sum_ns", null::bigint as "max_ns", null::bigint[] as "buckets", null::varchar as "kernel",
+create or replace view wait_rollup as select "host", "machine_id", "boot_id", "ts", "span_ns", "victim_role", "victim_kind", "cgroup", "n", "sum_ns", "max_ns", "buckets",
+    "kernel", "labels", "date", "hour"
+from (select null::varchar as "host", null::varchar as "machine_id", null::varchar as "boot_id", null::timestamptz as "ts",
+    null::bigint as "span_ns", null::varchar as "victim_role", null::varchar as "victim_kind", null::varchar as "cgroup",
+    null::bigint as "n", null::bigint as "sum_ns", null::bigint as "max_ns", null::bigint[] as "buckets", null::varchar as "kernel",
     null::varchar as "labels", null::date as "date", null::varchar as "hour" where false
     union all by name select * from rows_of('wait_rollup'));
 set variable wait_hourly_files = (with hourly as (from glob('/srv/unstarve/hourly/v1/table=wait_rollup/**/*.parquet'))
     select coalesce(list(file), []) from (from hourly union all
         select file from glob('/srv/unstarve/merged/v1/table=wait_rollup/**/*.parquet') where replace(file, '/merged/v1/', '/hourly/v1/') not in (from hourly)));
-create or replace view wait_hourly as select "host", "boot_id", "ts", "span_ns", "victim_role", "victim_kind", "cgroup", "n", "sum_ns", "max_ns", "buckets", "kernel", "labels",
-    "date", "hour"
-from (select null::varchar as "host", null::varchar as "boot_id", null::timestamptz as "ts", null::bigint as "span_ns",
-    null::varchar as "victim_role", null::varchar as "victim_kind", null::varchar as "cgroup", null::bigint as "n",
-    null::bigint as "sum_ns", null::bigint as "max_ns", null::bigint[] as "buckets", null::varchar as "kernel",
+create or replace view wait_hourly as select "host", "machine_id", "boot_id", "ts", "span_ns", "victim_role", "victim_kind", "cgroup", "n", "sum_ns", "max_ns", "buckets",
+    "kernel", "labels", "date", "hour"
+from (select null::varchar as "host", null::varchar as "machine_id", null::varchar as "boot_id", null::timestamptz as "ts",
+    null::bigint as "span_ns", null::varchar as "victim_role", null::varchar as "victim_kind", null::varchar as "cgroup",
+    null::bigint as "n", null::bigint as "sum_ns", null::bigint as "max_ns", null::bigint[] as "buckets", null::varchar as "kernel",
     null::varchar as "labels", null::date as "date", null::varchar as "hour" where false
     union all by name select * from rows_of('wait_hourly'));
 
 set variable hosts_files = (select coalesce(list(file), []) from glob('/srv/unstarve/merged/v1/table=hosts/**/*.parquet'));
-create or replace view hosts as select "host", "boot_id", "ts", "kernel", "kernel_version", "machine", "cpus", "labels", "settings_digest", "unstarve", "date", "hour"
-from (select null::varchar as "host", null::varchar as "boot_id", null::timestamptz as "ts", null::varchar as "kernel",
-    null::varchar as "kernel_version", null::varchar as "machine", null::bigint as "cpus", null::varchar as "labels",
-    null::varchar as "settings_digest", null::varchar as "unstarve", null::date as "date", null::varchar as "hour" where false
+create or replace view hosts as select "host", "machine_id", "boot_id", "ts", "kernel", "kernel_version", "machine", "cpus", "labels", "settings_digest", "unstarve",
+    "date", "hour"
+from (select null::varchar as "host", null::varchar as "machine_id", null::varchar as "boot_id", null::timestamptz as "ts",
+    null::varchar as "kernel", null::varchar as "kernel_version", null::varchar as "machine", null::bigint as "cpus",
+    null::varchar as "labels", null::varchar as "settings_digest", null::varchar as "unstarve", null::date as "date",
+    null::varchar as "hour" where false
     union all by name select * from rows_of('hosts'));
 
 set variable settings_files = (select coalesce(list(file), []) from glob('/srv/unstarve/merged/v1/table=settings/**/*.parquet'));
-create or replace view settings as select "host", "boot_id", "ts", "path", "name", "value", "default", "kernel", "date", "hour"
-from (select null::varchar as "host", null::varchar as "boot_id", null::timestamptz as "ts", null::varchar as "path", null::varchar as "name",
-    null::varchar as "value", null::varchar as "default", null::varchar as "kernel", null::date as "date", null::varchar as "hour" where false
+create or replace view settings as select "host", "machine_id", "boot_id", "ts", "path", "name", "value", "default", "kernel", "date", "hour"
+from (select null::varchar as "host", null::varchar as "machine_id", null::varchar as "boot_id", null::timestamptz as "ts",
+    null::varchar as "path", null::varchar as "name", null::varchar as "value", null::varchar as "default", null::varchar as "kernel",
+    null::date as "date", null::varchar as "hour" where false
     union all by name select * from rows_of('settings'));
 
 set variable episodes_files = (select coalesce(list(file), []) from glob('/srv/unstarve/merged/v1/table=episodes/**/*.parquet'));
-create or replace view episodes as select "id", "host", "ts", "finding", "severity", "victim", "victim_role", "victim_cgroup", "culprit", "culprit_role", "culprit_cgroup",
-    "rule", "ns", "victims", "remedy", "verdict", "trace_uri", "trace_bytes", "problem", "kernel", "labels", "date", "hour"
-from (select null::varchar as "id", null::varchar as "host", null::timestamptz as "ts", null::varchar as "finding", null::varchar as "severity",
-    null::varchar as "victim", null::varchar as "victim_role", null::varchar as "victim_cgroup", null::varchar as "culprit",
-    null::varchar as "culprit_role", null::varchar as "culprit_cgroup", null::varchar as "rule", null::bigint as "ns",
-    null::bigint as "victims", null::varchar as "remedy", null::varchar as "verdict", null::varchar as "trace_uri",
-    null::bigint as "trace_bytes", null::varchar as "problem", null::varchar as "kernel", null::varchar as "labels",
-    null::date as "date", null::varchar as "hour" where false
+create or replace view episodes as select "id", "host", "machine_id", "ts", "finding", "severity", "victim", "victim_role", "victim_cgroup", "culprit", "culprit_role",
+    "culprit_cgroup", "rule", "ns", "victims", "remedy", "verdict", "trace_uri", "trace_bytes", "problem", "kernel", "labels",
+    "ended_at", "ended_by", "duration_ns", "total_ns", "waited_ns", "continued_as", "date", "hour"
+from (select null::varchar as "id", null::varchar as "host", null::varchar as "machine_id", null::timestamptz as "ts",
+    null::varchar as "finding", null::varchar as "severity", null::varchar as "victim", null::varchar as "victim_role",
+    null::varchar as "victim_cgroup", null::varchar as "culprit", null::varchar as "culprit_role", null::varchar as "culprit_cgroup",
+    null::varchar as "rule", null::bigint as "ns", null::bigint as "victims", null::varchar as "remedy", null::varchar as "verdict",
+    null::varchar as "trace_uri", null::bigint as "trace_bytes", null::varchar as "problem", null::varchar as "kernel",
+    null::varchar as "labels", null::timestamptz as "ended_at", null::varchar as "ended_by", null::bigint as "duration_ns",
+    null::bigint as "total_ns", null::bigint as "waited_ns", null::varchar as "continued_as", null::date as "date",
+    null::varchar as "hour" where false
     union all by name select * from rows_of('episodes'));
 
 set variable proofs_files = (select coalesce(list(file), []) from glob('/srv/unstarve/merged/v1/table=proofs/**/*.parquet'));

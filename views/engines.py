@@ -157,8 +157,11 @@ class Spark:
 
 
 def present():
-    """The engines that are here; of others is said why not."""
+    """The engines that are here; of others is said why not. Only those of UNSTARVE_ENGINES, if that is set."""
+    wanted = os.environ.get("UNSTARVE_ENGINES", "").lower()
     for kind in (DuckDB, DuckDBProgram, ClickHouse, Spark):
+        if wanted and kind.name.lower() not in wanted.split(","):
+            continue
         try:
             yield kind()
         except Exception as error:  # An engine's module ends in many ways where Java or a library is missing.

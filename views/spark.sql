@@ -4,32 +4,34 @@ set spark.sql.session.timeZone = UTC;
 
 -- Tables, made from docs/tables.md.
 drop table if exists blame_rollup;
-create table blame_rollup (`host` string, `boot_id` string, `ts` timestamp, `span_ns` bigint, `victim_role` string, `victim_kind` string, `occupant` string,
-    `rule` string, `ns` bigint, `kernel` string, `labels` string, `date` date, `hour` int)
+create table blame_rollup (`host` string, `machine_id` string, `boot_id` string, `ts` timestamp, `span_ns` bigint, `victim_role` string, `victim_kind` string,
+    `occupant` string, `rule` string, `ns` bigint, `kernel` string, `labels` string, `date` date, `hour` int)
     using parquet location '/srv/unstarve/merged/v1/table=blame_rollup';
 create or replace temporary view blame_hourly as select * from blame_rollup;
 
 drop table if exists wait_rollup;
-create table wait_rollup (`host` string, `boot_id` string, `ts` timestamp, `span_ns` bigint, `victim_role` string, `victim_kind` string, `cgroup` string,
-    `n` bigint, `sum_ns` bigint, `max_ns` bigint, `buckets` array<bigint>, `kernel` string, `labels` string, `date` date, `hour` int)
+create table wait_rollup (`host` string, `machine_id` string, `boot_id` string, `ts` timestamp, `span_ns` bigint, `victim_role` string, `victim_kind` string,
+    `cgroup` string, `n` bigint, `sum_ns` bigint, `max_ns` bigint, `buckets` array<bigint>, `kernel` string, `labels` string,
+    `date` date, `hour` int)
     using parquet location '/srv/unstarve/merged/v1/table=wait_rollup';
 create or replace temporary view wait_hourly as select * from wait_rollup;
 
 drop table if exists hosts;
-create table hosts (`host` string, `boot_id` string, `ts` timestamp, `kernel` string, `kernel_version` string, `machine` string, `cpus` bigint,
-    `labels` string, `settings_digest` string, `unstarve` string, `date` date, `hour` int)
+create table hosts (`host` string, `machine_id` string, `boot_id` string, `ts` timestamp, `kernel` string, `kernel_version` string, `machine` string,
+    `cpus` bigint, `labels` string, `settings_digest` string, `unstarve` string, `date` date, `hour` int)
     using parquet location '/srv/unstarve/merged/v1/table=hosts';
 
 drop table if exists settings;
-create table settings (`host` string, `boot_id` string, `ts` timestamp, `path` string, `name` string, `value` string, `default` string, `kernel` string,
-    `date` date, `hour` int)
+create table settings (`host` string, `machine_id` string, `boot_id` string, `ts` timestamp, `path` string, `name` string, `value` string,
+    `default` string, `kernel` string, `date` date, `hour` int)
     using parquet location '/srv/unstarve/merged/v1/table=settings';
 
 drop table if exists episodes;
-create table episodes (`id` string, `host` string, `ts` timestamp, `finding` string, `severity` string, `victim` string, `victim_role` string,
-    `victim_cgroup` string, `culprit` string, `culprit_role` string, `culprit_cgroup` string, `rule` string, `ns` bigint,
-    `victims` bigint, `remedy` string, `verdict` string, `trace_uri` string, `trace_bytes` bigint, `problem` string, `kernel` string,
-    `labels` string, `date` date, `hour` int)
+create table episodes (`id` string, `host` string, `machine_id` string, `ts` timestamp, `finding` string, `severity` string, `victim` string,
+    `victim_role` string, `victim_cgroup` string, `culprit` string, `culprit_role` string, `culprit_cgroup` string, `rule` string,
+    `ns` bigint, `victims` bigint, `remedy` string, `verdict` string, `trace_uri` string, `trace_bytes` bigint, `problem` string,
+    `kernel` string, `labels` string, `ended_at` timestamp, `ended_by` string, `duration_ns` bigint, `total_ns` bigint,
+    `waited_ns` bigint, `continued_as` string, `date` date, `hour` int)
     using parquet location '/srv/unstarve/merged/v1/table=episodes';
 
 drop table if exists proofs;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Asks all views of DuckDB, ClickHouse (chdb) and Spark, and compares the rows with each other and with sums of our own.
 
-    test_views.py [STORE…]      of STORES below; UNSTARVE_WRITE=1 writes the tables of the shims anew, from docs/tables.md
+    test_views.py [STORE…]      of STORES below; UNSTARVE_WRITE=1 writes the tables of the shims anew, from docs/tables.md;
+                                UNSTARVE_ENGINES=duckdb,clickhouse asks only these
 
 Names what differs and exits with 1. An engine that is not there is `skipped: …`; tools/setup.sh engines installs them.
 """
