@@ -6,24 +6,6 @@ create or replace macro rows_of(name) as table from query(case when len(getvaria
     then 'from read_parquet(getvariable(''' || name || '_files''), hive_partitioning = true, union_by_name = true)'
     else 'select 1 as none where false' end);
 
--- Histograms added up, each step by itself: an aggregate.
-create or replace macro hist_sum(buckets) as
-    list_filter([sum(buckets[1]), sum(buckets[2]), sum(buckets[3]), sum(buckets[4]), sum(buckets[5]), sum(buckets[6]), sum(buckets[7]),
-    sum(buckets[8]), sum(buckets[9]), sum(buckets[10]), sum(buckets[11]), sum(buckets[12]), sum(buckets[13]), sum(buckets[14]),
-    sum(buckets[15]), sum(buckets[16]), sum(buckets[17]), sum(buckets[18]), sum(buckets[19]), sum(buckets[20]), sum(buckets[21]),
-    sum(buckets[22]), sum(buckets[23]), sum(buckets[24]), sum(buckets[25]), sum(buckets[26]), sum(buckets[27]), sum(buckets[28]),
-    sum(buckets[29]), sum(buckets[30]), sum(buckets[31]), sum(buckets[32]), sum(buckets[33]), sum(buckets[34]), sum(buckets[35]),
-    sum(buckets[36]), sum(buckets[37]), sum(buckets[38]), sum(buckets[39]), sum(buckets[40]), sum(buckets[41]), sum(buckets[42]),
-    sum(buckets[43]), sum(buckets[44]), sum(buckets[45]), sum(buckets[46]), sum(buckets[47]), sum(buckets[48]), sum(buckets[49]),
-    sum(buckets[50]), sum(buckets[51]), sum(buckets[52]), sum(buckets[53]), sum(buckets[54]), sum(buckets[55]), sum(buckets[56]),
-    sum(buckets[57]), sum(buckets[58]), sum(buckets[59]), sum(buckets[60]), sum(buckets[61]), sum(buckets[62]), sum(buckets[63]),
-    sum(buckets[64]), sum(buckets[65]), sum(buckets[66]), sum(buckets[67]), sum(buckets[68]), sum(buckets[69]), sum(buckets[70]),
-    sum(buckets[71]), sum(buckets[72]), sum(buckets[73]), sum(buckets[74]), sum(buckets[75]), sum(buckets[76]), sum(buckets[77]),
-    sum(buckets[78]), sum(buckets[79]), sum(buckets[80]), sum(buckets[81]), sum(buckets[82]), sum(buckets[83]), sum(buckets[84]),
-    sum(buckets[85]), sum(buckets[86]), sum(buckets[87]), sum(buckets[88]), sum(buckets[89]), sum(buckets[90]), sum(buckets[91]),
-    sum(buckets[92]), sum(buckets[93]), sum(buckets[94]), sum(buckets[95]), sum(buckets[96]), sum(buckets[97]), sum(buckets[98]),
-    sum(buckets[99]), sum(buckets[100]), sum(buckets[101]), sum(buckets[102]), sum(buckets[103]), sum(buckets[104]), sum(buckets[105]),
-    sum(buckets[106])], lambda n: n is not null);
 
 -- Tables, made from docs/tables.md.
 set variable blame_rollup_files = (select coalesce(list(file), []) from glob('/srv/unstarve/merged/v1/table=blame_rollup/**/*.parquet'));
@@ -104,12 +86,25 @@ from (select null::varchar as "remedy", null::varchar as "finding", null::varcha
     union all by name select * from rows_of('proofs'));
 -- End of the tables.
 
--- Waits that ended, by host, role and step of the histogram.
-create or replace view wait_steps as
-select host, victim_role, generate_subscripts(steps, 1) - 1 as step, unnest(steps) as n
-from (select host, victim_role, hist_sum(buckets) as steps from wait_hourly group by host, victim_role);
-
 -- Functions.
+-- Histograms added up, each step by itself: an aggregate.
+create or replace macro hist_sum(buckets) as
+    list_filter([sum(buckets[1]), sum(buckets[2]), sum(buckets[3]), sum(buckets[4]), sum(buckets[5]), sum(buckets[6]), sum(buckets[7]),
+    sum(buckets[8]), sum(buckets[9]), sum(buckets[10]), sum(buckets[11]), sum(buckets[12]), sum(buckets[13]), sum(buckets[14]),
+    sum(buckets[15]), sum(buckets[16]), sum(buckets[17]), sum(buckets[18]), sum(buckets[19]), sum(buckets[20]), sum(buckets[21]),
+    sum(buckets[22]), sum(buckets[23]), sum(buckets[24]), sum(buckets[25]), sum(buckets[26]), sum(buckets[27]), sum(buckets[28]),
+    sum(buckets[29]), sum(buckets[30]), sum(buckets[31]), sum(buckets[32]), sum(buckets[33]), sum(buckets[34]), sum(buckets[35]),
+    sum(buckets[36]), sum(buckets[37]), sum(buckets[38]), sum(buckets[39]), sum(buckets[40]), sum(buckets[41]), sum(buckets[42]),
+    sum(buckets[43]), sum(buckets[44]), sum(buckets[45]), sum(buckets[46]), sum(buckets[47]), sum(buckets[48]), sum(buckets[49]),
+    sum(buckets[50]), sum(buckets[51]), sum(buckets[52]), sum(buckets[53]), sum(buckets[54]), sum(buckets[55]), sum(buckets[56]),
+    sum(buckets[57]), sum(buckets[58]), sum(buckets[59]), sum(buckets[60]), sum(buckets[61]), sum(buckets[62]), sum(buckets[63]),
+    sum(buckets[64]), sum(buckets[65]), sum(buckets[66]), sum(buckets[67]), sum(buckets[68]), sum(buckets[69]), sum(buckets[70]),
+    sum(buckets[71]), sum(buckets[72]), sum(buckets[73]), sum(buckets[74]), sum(buckets[75]), sum(buckets[76]), sum(buckets[77]),
+    sum(buckets[78]), sum(buckets[79]), sum(buckets[80]), sum(buckets[81]), sum(buckets[82]), sum(buckets[83]), sum(buckets[84]),
+    sum(buckets[85]), sum(buckets[86]), sum(buckets[87]), sum(buckets[88]), sum(buckets[89]), sum(buckets[90]), sum(buckets[91]),
+    sum(buckets[92]), sum(buckets[93]), sum(buckets[94]), sum(buckets[95]), sum(buckets[96]), sum(buckets[97]), sum(buckets[98]),
+    sum(buckets[99]), sum(buckets[100]), sum(buckets[101]), sum(buckets[102]), sum(buckets[103]), sum(buckets[104]), sum(buckets[105]),
+    sum(buckets[106])], lambda n: n is not null);
 -- A number whose sums have room.
 create or replace macro wide(n) as cast(n as decimal(38, 0));
 -- ns as a part of dt; empty where dt is 0.
@@ -137,3 +132,9 @@ case when comm is null then null
     when regexp_extract(comm, '^ktimers(/|$)', 0) <> '' then 'ktimers'
     when regexp_extract(comm, '^(jbd2|xfsaild|kswapd[0-9]*)(/|$)', 0) <> '' then 'storage'
     else 'task' end;
+-- End of the functions.
+
+-- Waits that ended, by host, role and step of the histogram.
+create or replace view wait_steps as
+select host, victim_role, generate_subscripts(steps, 1) - 1 as step, unnest(steps) as n
+from (select host, victim_role, hist_sum(buckets) as steps from wait_hourly group by host, victim_role);

@@ -17,7 +17,7 @@ fn a_snapshot_and_proofs_become_tables() {
     let output = unstarve(&["snapshot", "--tables", tables.to_str().expect("UTF-8")]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     for table in ["hosts", "settings"] {
-        let days = std::fs::read_dir(tables.join(format!("table={table}"))).expect("it was written");
+        let days = std::fs::read_dir(tables.join(format!("v1/table={table}"))).expect("it was written");
         assert_eq!(days.count(), 1, "{table}");
     }
     let cells = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/proofs");

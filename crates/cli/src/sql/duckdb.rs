@@ -156,7 +156,9 @@ impl DuckDb {
         keep(&mut command, &["HOME"]);
         file.to(&mut command);
         let read = format!(".read {}", file.path().display());
-        command.args(["-no-init", "-dark-mode", "-bail", "-cmd"]).arg(read);
+        // What is defined says that it is, as rows of an answer.
+        let quietly = [".output /dev/null", &read, ".output"];
+        command.args(["-no-init", "-dark-mode", "-bail"]).args(quietly.iter().flat_map(|line| ["-cmd", line]));
         Ok(command)
     }
 }

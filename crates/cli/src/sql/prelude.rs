@@ -85,10 +85,10 @@ fn text(found: &Found, limits: &Limits<'_>, uses: &dyn Fn(&str) -> bool, stateme
         }
     }
     text += &others(found);
+    text += functions();
     if uses(WAIT_STEPS) {
         text += wait_steps();
     }
-    text += functions();
     for view in VIEWS.iter().filter(|view| uses(view.name)) {
         text += &format!("create view {} as\n{};\n", name(view.name), view.query.trim().trim_end_matches(';'));
     }

@@ -7,26 +7,23 @@ pub struct View {
     pub query: &'static str,
 }
 
-/// Tables over the files of a store, then what only DuckDB says this way.
+/// Tables over the files of a store, then functions, then a view that each engine says in its own way.
 const SHIM: &str = include_str!("../../../../views/duckdb.sql");
-const END_OF_TABLES: &str = "-- End of the tables.\n";
-const FUNCTIONS: &str = "-- Functions.\n";
+const BEFORE_FUNCTIONS: &str = "-- Functions.\n";
+const AFTER_FUNCTIONS: &str = "-- End of the functions.\n";
 
-/// A view that each engine says in its own way.
+/// The name of that view.
 pub const WAIT_STEPS: &str = "wait_steps";
 
 /// Its definition.
 pub fn wait_steps() -> &'static str {
-    after(END_OF_TABLES).split(FUNCTIONS).next().unwrap_or_default()
+    SHIM.split_once(AFTER_FUNCTIONS).map_or("", |(_, rest)| rest)
 }
 
 /// Functions that views use.
 pub fn functions() -> &'static str {
-    after(FUNCTIONS)
-}
-
-fn after(mark: &str) -> &'static str {
-    SHIM.split_once(mark).map_or("", |(_, rest)| rest)
+    let functions = SHIM.split_once(BEFORE_FUNCTIONS).and_then(|(_, rest)| rest.split_once(AFTER_FUNCTIONS));
+    functions.map_or("", |(functions, _)| functions)
 }
 
 macro_rules! view {
