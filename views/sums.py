@@ -100,7 +100,7 @@ class Sums:
             "wait_quantiles": self.quantiles,
             "new_since_yesterday": self.new,
             "silent_hosts": self.silent,
-            "worst_episodes": lambda: [(row["id"], row["host"], row.get("victim") or row.get("victim_role"), row.get("culprit") or row.get("culprit_role"), row.get("ns")) for row in self.episodes],
+            "worst_episodes": lambda: [(row["id"], row["host"], row.get("victim") or row.get("victim_role"), row.get("culprit") or row.get("culprit_role"), row.get("ns") if row.get("total_ns") is None else row["total_ns"]) for row in self.episodes if row.get("ended_by") != "continued"],
             "episode_causes": lambda: [(*key, len(group), len({row["host"] for row in group if row["host"] is not None}),
                                         sum(ns) if (ns := [row["ns"] for row in group if row.get("ns") is not None]) else None)
                                        for key, group in self.by(self.episodes, "finding", "culprit_role", "rule").items()],  # fmt: skip

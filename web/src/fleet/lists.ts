@@ -63,7 +63,7 @@ export function episodesView(fleet: Fleet, filter: Filter): HTMLElement {
   };
   filter.onChange(show);
   show();
-  return section('episodes', 'The worst episodes', 'What unstarve watch recorded: each has a trace on its host.', box);
+  return section('episodes', 'The worst episodes', 'What unstarve watch saw, by what was waited in all. Those with a link have a report on their host.', box);
 }
 
 function row(episode: FleetEpisode): HTMLTableRowElement {

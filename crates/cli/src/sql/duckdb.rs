@@ -67,12 +67,18 @@ impl Form {
     fn statement(self, statement: &str) -> String {
         match self {
             Form::Parquet => {
-                let bare = statement.trim().trim_end_matches(';');
+                // What DuckDB takes for one statement may end with comments: the parenthesis has a line of its own.
+                let bare = statement.trim();
+                let bare = bare.rsplit_once(';').filter(|(_, rest)| is_comment(rest)).map_or(bare, |(bare, _)| bare);
                 format!("copy (\n{bare}\n) to '/dev/stdout' (format parquet, compression zstd)")
             }
             _ => statement.to_owned(),
         }
     }
+}
+
+fn is_comment(text: &str) -> bool {
+    text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with("--"))
 }
 
 impl DuckDb {

@@ -311,7 +311,10 @@ fn episodes(link: Option<&Link>, ask: Ask<'_>) -> Result<Vec<FleetEpisode>> {
             ns: number(row, "ns"),
             remedy: shown("remedy"),
             trace: shown("trace_uri"),
-            link: link.and_then(|link| link.to(&text(row, "host")?, &text(row, "id")?)),
+            // Without a trace there is no page of its own.
+            link: link
+                .filter(|_| text(row, "trace_uri").is_some())
+                .and_then(|link| link.to(&text(row, "host")?, &text(row, "id")?)),
         }
     };
     Ok(ask(&question)?.iter().map(episode).collect())

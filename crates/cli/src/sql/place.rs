@@ -192,6 +192,11 @@ fn of_glob(place: &str, duckdb: &DuckDb, found: &mut Found) -> Result<()> {
     if paths.is_empty() {
         bail!("{place}: no Parquet file matches");
     }
+    let trees = ["hosts", "merged", "hourly", "state"];
+    let has = |tree: &&&str| paths.iter().any(|path| path.contains(&format!("/{tree}/v1/table=")));
+    if let [one, other, ..] = trees.iter().filter(has).collect::<Vec<_>>()[..] {
+        bail!("{place}: it matches files below {one}/ and {other}/, which have the same rows; name the store itself");
+    }
     for path in paths {
         let path = text(&fs::canonicalize(&path)?)?.to_owned();
         found.roots.push(path.clone());
@@ -200,19 +205,16 @@ fn of_glob(place: &str, duckdb: &DuckDb, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-/// In a store the merged files: which files of hosts they have not got yet only its directory can say.
+/// In a store the merged files: which files of hosts they have not got yet only its directory can say. Those are not even listed.
 fn of_bucket(place: &str, bucket: &Bucket, duckdb: &DuckDb, found: &mut Found) -> Result<()> {
     let root = place.trim_end_matches('/');
-    let paths = duckdb.list(&format!("{root}/**/*.parquet"), Some(bucket))?;
+    let list = |below: &str| duckdb.list(&format!("{root}{below}/**/*.parquet"), Some(bucket));
+    let merged = list("/merged/v1")?;
+    let paths = if merged.is_empty() { list("")? } else { merged };
     if paths.is_empty() {
         bail!("{place}: no Parquet file is below it");
     }
-    let within = |path: &str, tree: &str| path[root.len()..].contains(tree);
-    let is_store = paths.iter().any(|path| within(path, "/merged/v1/"));
     for path in paths {
-        if is_store && !within(&path, "/merged/v1/") {
-            continue;
-        }
         found.add(TableFile { table: table_of(&path), path, hourly: None });
     }
     found.roots.push(format!("{root}/"));

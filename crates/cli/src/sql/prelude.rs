@@ -63,6 +63,10 @@ fn used_by(statement: &str) -> BTreeSet<String> {
     used
 }
 
+fn has_word(text: &str, word: &str) -> bool {
+    words(text).any(|other| other.eq_ignore_ascii_case(word))
+}
+
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
@@ -138,17 +142,48 @@ fn others(found: &Found) -> String {
     tables.iter().filter(|table| !is_view(table)).map(define).collect()
 }
 
-/// Files are somebody's record: what does not only ask is refused. What is wrong otherwise DuckDB says itself.
+/// Files are somebody's record: only what DuckDB can write down as a select is asked, so that whatever it does not take for one is
+/// refused.
 fn only_asks(statement: &str) -> String {
-    let explained = ["explain analyze", "explain"];
-    let bare = statement.trim_start();
-    let lower = bare.to_ascii_lowercase();
-    let bare = explained.iter().find(|word| lower.starts_with(*word)).map_or(bare, |word| &bare[word.len()..]);
+    let json = format!("json_serialize_sql({})", quoted(without_explain(statement)));
     format!(
-        "create temp table asked as select case when json_serialize_sql({})->>'error_type' = 'not implemented' then \
-         error('files are only read: expected a select') end as checked;\ndrop table asked;\n",
-        quoted(bare)
+        "create temp table asked as select case when {json}->>'error' = 'true' then error(case when {json}->>'error_type' = \
+         'parser' then {json}->>'error_message' else 'files are only read: expected a select' end) end as checked;\n\
+         drop table asked;\n"
     )
+}
+
+/// What is explained. DuckDB runs what it analyses, so that is judged, too.
+fn without_explain(statement: &str) -> &str {
+    let bare = without_comments(statement);
+    let Some(rest) = after_word(bare, "explain") else { return bare };
+    // `explain (analyze, format json) select …`
+    let rest = match rest.strip_prefix('(').and_then(|options| options.split_once(')')) {
+        Some((options, rest)) if !options.contains(['(', '\'', '"']) && !has_word(options, "select") => {
+            without_comments(rest)
+        }
+        _ => rest,
+    };
+    without_explain(after_word(rest, "analyze").unwrap_or(rest))
+}
+
+/// What follows a word at the begin.
+fn after_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let (first, rest) = (text.get(..word.len())?, &text[word.len()..]);
+    let ends = !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    (first.eq_ignore_ascii_case(word) && ends).then(|| without_comments(rest))
+}
+
+fn without_comments(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    loop {
+        let after = match (rest.strip_prefix("--"), rest.strip_prefix("/*")) {
+            (Some(comment), _) => comment.split_once('\n').map_or("", |(_, rest)| rest),
+            (_, Some(comment)) => comment.split_once("*/").map_or("", |(_, rest)| rest),
+            (None, None) => return rest,
+        };
+        rest = after.trim_start();
+    }
 }
 
 /// Nothing but the places that were asked for is read, and no setting changes any more.
@@ -171,5 +206,36 @@ fn word(kind: Kind) -> &'static str {
         Kind::Text => "varchar",
         Kind::Moment => "timestamptz",
         Kind::Counts => "bigint[]",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_explained_is_judged() {
+        for (statement, judged) in [
+            ("select 1", "select 1"),
+            ("explain select 1", "select 1"),
+            ("EXPLAIN  analyze\tcopy x to 'y'", "copy x to 'y'"),
+            ("explain (analyze, format json) copy x to 'y'", "copy x to 'y'"),
+            ("explain(analyze)copy x to 'y'", "copy x to 'y'"),
+            ("explain /* a */ analyze -- b\n copy x to 'y'", "copy x to 'y'"),
+            ("-- a\nexplain explain copy x to 'y'", "copy x to 'y'"),
+            ("explain (select 1)", "(select 1)"),
+            ("explainer", "explainer"),
+        ] {
+            assert_eq!(without_explain(statement), judged, "{statement}");
+        }
+    }
+
+    #[test]
+    fn a_view_brings_what_it_is_made_of() {
+        let used = used_by("select * from worst_hosts");
+        assert!(
+            ["kernel_thread_waits", "watched", "blame_hourly", "wait_rollup"].iter().all(|name| used.contains(*name))
+        );
+        assert!(!used.contains("episodes"));
     }
 }

@@ -137,6 +137,9 @@ fn formats_hold_the_same_rows() {
     let json: Vec<serde_json::Value> =
         serde_json::from_str(&std::fs::read_to_string(file("a.json")).expect("it was written")).expect("JSON");
     assert_eq!(json.len(), expected.len());
+    let commented = file("b.parquet");
+    assert!(sql(&["-o", &commented, &format!("{question}; -- a comment\n"), FLEET]).status.success());
+    std::fs::remove_file(commented).expect("it was written");
     let table = text(&sql(&[question, FLEET]).stdout);
     assert!(expected.iter().all(|row| table.contains(row.split(',').nth(2).expect("a number"))), "{table}");
     assert_eq!(std::fs::read_dir(place.path()).expect("it is there").count(), 3, "nothing else is left");

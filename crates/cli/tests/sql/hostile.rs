@@ -53,12 +53,39 @@ fn a_statement_reaches_nothing_that_was_not_named() {
             ".shell id".to_owned(),
             "select 1;\n.shell id".to_owned(),
             "select getenv('HOME')".to_owned(),
+            format!("explain (analyze) copy hosts to {from}"),
+            format!("explain  analyze copy hosts to {from}"),
+            format!("explain /* */ analyze copy hosts to {from}"),
         ];
         for statement in asked {
             let output = sql(&[&statement, REAL]);
             assert_eq!(output.status.code(), Some(2), "{statement}: {output:?}");
             assert!(output.stdout.is_empty(), "{statement}: {output:?}");
         }
+    }
+}
+
+/// Also where writing is possible: DuckDB may read the place, and what it may read it may write.
+#[test]
+fn a_statement_writes_nothing_into_the_place() {
+    if !has_duckdb() {
+        return;
+    }
+    let place = copy(REAL);
+    let file = file_of_blame(place.path());
+    let before = std::fs::read(&file).expect("it is there");
+    let copies = format!("copy (select * from blame_rollup limit 0) to '{}'", file.display());
+    for explain in [
+        "",
+        "explain analyze ",
+        "explain (analyze) ",
+        "explain  analyze ",
+        "explain(analyze)",
+        "/* */ explain -- \n analyze ",
+    ] {
+        let output = sql(&[&format!("{explain}{copies}"), path(place.path())]);
+        assert_eq!(output.status.code(), Some(2), "{explain}: {output:?}");
+        assert!(std::fs::read(&file).expect("it is there") == before, "{explain}");
     }
 }
 
