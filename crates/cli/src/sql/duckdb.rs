@@ -34,6 +34,9 @@ const MAX_WAIT_FOR_END: Duration = Duration::from_secs(2);
 /// Of what DuckDB says about an error, so much is kept.
 const MAX_SAID: u64 = 64 << 10;
 
+/// Where it writes Parquet.
+pub const ROWS: &str = "/dev/stdout";
+
 /// The program.
 pub struct DuckDb(Program);
 
@@ -70,7 +73,7 @@ impl Form {
                 // What DuckDB takes for one statement may end with comments: the parenthesis has a line of its own.
                 let bare = statement.trim();
                 let bare = bare.rsplit_once(';').filter(|(_, rest)| is_comment(rest)).map_or(bare, |(bare, _)| bare);
-                format!("copy (\n{bare}\n) to '/dev/stdout' (format parquet, compression zstd)")
+                format!("copy (\n{bare}\n) to '{ROWS}' (format parquet, compression zstd)")
             }
             _ => statement.to_owned(),
         }

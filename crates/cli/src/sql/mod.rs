@@ -109,7 +109,8 @@ pub fn run(args: &SqlArgs) -> Result<ExitCode> {
     let bucket = || Bucket::new(args.endpoint.as_deref(), clear, |name| std::env::var(name).ok());
     let found = place::find(&places, ask, bucket, &duckdb)?;
     let spill = Spill::new()?;
-    let limits = Limits { memory: args.memory, spill: spill.path() };
+    let writes = (args.format_of_rows()? == Format::Parquet).then_some(duckdb::ROWS);
+    let limits = Limits { memory: args.memory, spill: spill.path(), writes };
     if let Some(file) = &args.page {
         let page = Page { file, places: &places, changed_at: args.changed_at.as_deref(), link: args.link.as_ref() };
         page::write(&page, |statement| duckdb.rows(&prelude::of(&found, &limits, statement), statement, args.timeout))?;

@@ -89,6 +89,32 @@ fn a_statement_writes_nothing_into_the_place() {
     }
 }
 
+/// A host's file by a name that is a pattern is one file, and columns that views name are the tables' own.
+#[test]
+fn a_host_multiplies_and_hides_no_rows() {
+    if !has_duckdb() {
+        return;
+    }
+    let place = tempfile::tempdir().expect("a place");
+    let hour = place.path().join("v1/table=blame_rollup/date=2026-11-23/hour=08");
+    std::fs::create_dir_all(&hour).expect("it can be made");
+    let other = file_of_blame(Path::new(REAL));
+    std::fs::copy(&other, hour.join("vm-1.parquet")).expect("copied");
+    let once = rows("select count(*), sum(ns) from starved", path(place.path()));
+    let twice = rows("select count(*) * 2, sum(ns) * 2 from starved", path(place.path()));
+    std::fs::copy(&other, hour.join("vm-[0-9]*.parquet")).expect("copied");
+    assert_eq!(rows("select count(*), sum(ns) from starved", path(place.path())), twice);
+    assert_ne!(once, twice);
+    let lie = hour.join("z.parquet");
+    let question = "select *, false as is_starved, false as is_kernel_thread from blame_rollup limit 1";
+    assert!(sql(&["-o", path(&lie), question, REAL]).status.success());
+    let found = rows("select count(*) from marked_hourly where is_starved", path(place.path()));
+    assert!(
+        found[0].parse::<u64>().expect("a number")
+            >= twice[0].split(',').next().expect("one").parse().expect("a number")
+    );
+}
+
 #[test]
 fn links_below_a_place_are_left_out() {
     if !has_duckdb() {
