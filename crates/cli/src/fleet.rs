@@ -48,7 +48,7 @@ struct CompactArgs {
     #[command(flatten)]
     place: PlaceArgs,
     /// Leave an hour alone until this long after its end: hosts still write. Later files are merged when the hour is twice as old, or a
-    /// day later; 0s merges all at once
+    /// day later; 0s merges each hour when it has ended, and late files at once
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10m")]
     settle: Duration,
     /// Keep hosts' files for this long after they were merged: a reader may still have them open
@@ -74,7 +74,7 @@ struct MigrateArgs {
     /// The directory that has `table=…` in it: a store of that version, or a host's directory
     #[arg(value_name = "OLD")]
     old: PathBuf,
-    /// The new store: an empty directory, or one that this command or hosts have begun
+    /// The new store: an empty directory, one that this command or hosts have begun, or none yet (it is made)
     #[arg(value_name = "STORE")]
     new: PathBuf,
     /// As JSON
@@ -148,7 +148,7 @@ mod built {
                 print_answer(&status, place.json, table(&status), (&status.beside, &status.problems))
             }
             Command::Migrate(args) => {
-                let migrated = migrate(&open(&args.old)?, &open(&args.new)?)?;
+                let migrated = migrate_into(&args.old, &args.new)?;
                 print_answer(&migrated, args.json, migrated_text(&migrated), (&[], &migrated.problems))
             }
             Command::ExamineFiles => {
@@ -156,6 +156,25 @@ mod built {
                 Ok(ExitCode::SUCCESS)
             }
         }
+    }
+
+    /// Makes the new store if there is none, and takes it away again if nothing can be copied.
+    fn migrate_into(old: &Path, new: &Path) -> Result<Migrated> {
+        use std::os::unix::fs::DirBuilderExt;
+
+        let old = open(old)?;
+        // Whatever the umask: a store that others may write is not believed.
+        let is_made = match std::fs::DirBuilder::new().mode(0o755).create(new) {
+            Ok(()) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(error).with_context(|| format!("cannot make {}", new.display())),
+        };
+        let migrated = open(new).and_then(|store| Ok(migrate(&old, &store)?));
+        if migrated.is_err() && is_made {
+            // One in which something was copied is not empty, and stays.
+            let _ = std::fs::remove_dir(new);
+        }
+        migrated
     }
 
     /// A directory; a child process reads its files.

@@ -115,7 +115,13 @@ fn episodes_have_links_that_their_hosts_cannot_bend() {
     if !has_duckdb() {
         return;
     }
-    let (_, data) = page(&["--link", "https://{host}:9846/episodes/{id}/report.html", FLEET]);
+    let link = ["--link", "https://{host}:9846/episodes/{id}/report.html"];
+    let (_, data) = page(&[&link[..], &[FLEET]].concat());
+    assert!(list(&data, "episodes").iter().all(|episode| episode["link"].is_null()), "without a trace there is no report");
+    let place = tempfile::tempdir().expect("a place for files");
+    let traced = "select * replace ('/var/lib/unstarve/watch/trace.dat' as trace_uri) from episodes";
+    super::write(traced, &place.path().join("episodes.parquet"));
+    let (_, data) = page(&[&link[..], &[path(place.path())]].concat());
     let episodes = list(&data, "episodes");
     assert_eq!(data["fleet"]["episodes_in_all"].as_u64(), Some(episodes.len() as u64));
     let worst = rows("select host, id, ns from worst_episodes order by ns desc, ts, host, id limit 1", FLEET).remove(0);
