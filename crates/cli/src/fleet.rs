@@ -348,4 +348,23 @@ mod built {
             _ => format!("{:.2} GB", bytes as f64 / 1e9),
         }
     }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// A new store is made where its parent is, and nothing is left of one into which nothing can be copied.
+        #[test]
+        fn a_migration_makes_its_store() {
+            let place = tempfile::tempdir().expect("a place for files");
+            let [old, new] = ["old", "new"].map(|name| place.path().join(name));
+            std::fs::create_dir(&old).expect("it can be made");
+            assert!(migrate_into(&old, &new).is_err() && !new.exists(), "there are no tables");
+            std::fs::create_dir(old.join("table=hosts")).expect("it can be made");
+            let why = migrate_into(&old, &new.join("deeper")).expect_err("its parent is not there").to_string();
+            assert!(why.contains("cannot make"), "{why}");
+            assert_eq!(migrate_into(&old, &new).expect("it is made").problems, []);
+            assert!(new.join("state/migration.json").exists());
+        }
+    }
 }

@@ -37,6 +37,6 @@ pub use error::FleetError;
 #[cfg(feature = "columnar")]
 pub use merge::{Done, Options};
 pub use problem::Problem;
-pub use store::{CountingFile, CountingKind, Effect, Holds, Store, StoreKind, counting_files};
+pub use store::{Counting, CountingFile, CountingKind, Effect, Holds, Store, StoreKind, counting, counting_files};
 #[cfg(feature = "columnar")]
 pub use upkeep::{Migrated, Status, TableStatus, Verified, compact, migrate, status, verify};

@@ -14,8 +14,8 @@ use arrow_array::{
 };
 use parquet::arrow::ArrowWriter;
 use unstarve_fleet::{
-    DecodeLimits, Done, Effect, FleetError, Name, Needed, Options, Problem, Store, compact, counting_files, decode,
-    status, verify,
+    DecodeLimits, Done, Effect, FleetError, Name, Needed, Options, Problem, Store, compact, counting, counting_files,
+    decode, status, verify,
 };
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, arrow_type, parquet_file};
@@ -580,6 +580,94 @@ fn a_commit_without_its_files_does_not_hold() {
     let done = place.compact_at(NOW + 5 * HOUR);
     assert_eq!((done.inputs, place.hosts(0).len()), (1, 3), "{done:?}");
     assert!(place.verified().iter().any(|problem| problem.why.contains("it is not there")));
+}
+
+/// One of two merged files is missing: with all hosts' files these count, else the other merged file, and it is said.
+#[test]
+fn a_missing_merged_file_takes_no_other_rows_away() {
+    let place = Place::new();
+    for (host, mode) in [("a", 0o644), ("b", 0o600)] {
+        place.write(0, host);
+        // Rows with different readers get different files.
+        let path = place.hour(0).join(format!("{host}.parquet"));
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("ours");
+    }
+    place.compact();
+    let mut merged = place.merged(0);
+    merged.sort();
+    assert_eq!(merged.len(), 2);
+    let missing = place.tree("merged", 0).join(&merged[0]);
+    let bytes = std::fs::read(&missing).expect("it is there");
+    std::fs::remove_file(&missing).expect("ours");
+    let problems = || counting(&place.path()).expect("it can be read").problems;
+    says(&place.compact(), &["its hosts' files stay, and count"]);
+    assert_eq!((place.hosts(0), problems()), (vec!["a".to_owned(), "b".to_owned()], Vec::new()));
+    // One of the hosts' files has gone, too: the rest of them may be in the merged file that is there.
+    for gone in ["a", "b"] {
+        std::fs::remove_file(place.hour(0).join(format!("{gone}.parquet"))).expect("ours");
+        assert_eq!((place.hosts(0).len(), problems().len()), (1, 1), "{gone}");
+        assert!(problems()[0].path.ends_with(&merged[0]) && problems()[0].why.contains("rows are lost"));
+        says(&place.compact(), &["rows are lost"]);
+    }
+    // One that is cut short is missing, too; and one that is copied back counts.
+    std::fs::write(&missing, b"PAR1").expect("ours");
+    assert_eq!((place.hosts(0).len(), problems().len(), place.compact().finished), (1, 1, 0));
+    std::fs::write(&missing, bytes).expect("ours");
+    assert_eq!((place.hosts(0).len(), problems(), place.compact().problems), (2, Vec::new(), Vec::new()));
+}
+
+/// Nobody but its owner can hold the lock, also that of an earlier version.
+#[test]
+fn nobody_else_can_hold_the_lock() {
+    let place = Place::new();
+    place.write(0, "a");
+    let lock = place.path().join("state/lock");
+    for mode in [0o644, 0o666] {
+        place.compact();
+        assert_eq!(lock.metadata().expect("it is there").permissions().mode() & 0o777, 0o600);
+        std::fs::set_permissions(&lock, PermissionsExt::from_mode(mode)).expect("ours");
+    }
+}
+
+/// A run that is killed anywhere leaves no directory that readers of the store cannot open.
+#[test]
+fn a_killed_run_leaves_no_closed_directory() {
+    fn directories(path: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(path).expect("it is there").flatten() {
+            if entry.path().is_dir() {
+                found.push(entry.path());
+                directories(&entry.path(), found);
+            }
+        }
+    }
+    for stop in 0..40 {
+        let place = Place::new();
+        std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).expect("ours");
+        place.write(0, "a");
+        let effects = std::cell::Cell::new(0);
+        let stopping = move |_: Effect<'_>| {
+            effects.set(effects.get() + 1);
+            if effects.get() > stop { Err(io::Error::other("stopped")) } else { Ok(()) }
+        };
+        let killed = Store::watched(&place.path(), Box::new(stopping)).expect("it is there");
+        let _ = compact(&killed, &options(NOW));
+        drop(killed);
+        for run in 0..2 {
+            let mut found = Vec::new();
+            for tree in
+                ["state", "merged", "hourly"].map(|tree| place.path().join(tree)).iter().filter(|it| it.exists())
+            {
+                found.push(tree.clone());
+                directories(tree, &mut found);
+            }
+            for path in found {
+                let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+                let mode = path.metadata().expect("it is there").permissions().mode() & 0o777;
+                assert!(mode == 0o755 || (is_hidden && run == 0), "{stop} {run}: {}: {mode:o}", path.display());
+            }
+            place.compact();
+        }
+    }
 }
 
 /// Files that are in no hour are named, each directory's in one line, and stay.

@@ -41,6 +41,9 @@ fn row() -> Vec<u8> {
     parquet_file(&HOSTS, |rows| rows.row(&row)).expect("it can be encoded")
 }
 
+/// A name; what is there; the files that a reader takes, or a word of its error; a word of a compactor's error.
+type Case<'a> = (&'a str, &'a [&'a str], Result<usize, &'a str>, Option<&'a str>);
+
 /// Each kind of directory: the files that count, or why it is refused, by a reader and by a compactor.
 #[test]
 fn each_kind_of_directory() {
@@ -49,8 +52,7 @@ fn each_kind_of_directory() {
         std::fs::create_dir_all(path.parent().expect("a directory")).expect("it can be made");
         std::fs::write(path, row()).expect("it can be written");
     };
-    // What is there; the files that a reader takes, or a word of the error; a word of the error of a compactor.
-    let cases: [(&str, &[&str], Result<usize, &str>, Option<&str>); 10] = [
+    let cases: [Case<'_>; 12] = [
         ("empty", &[], Ok(0), None),
         ("hidden", &[".notes/a.parquet", "lost+found/x"], Ok(0), None),
         ("store", &["hosts/v1/@/a.parquet", "hosts/v1/@/.new-b.parquet", "hosts/v1/@/_c.parquet"], Ok(1), None),
@@ -61,8 +63,20 @@ fn each_kind_of_directory() {
         ("layout before", &["@/a.parquet"], Ok(1), Some("fleet migrate")),
         (
             "layout before, merged",
-            &["@/a.parquet", "@/merged-by-commit-00000001-0000000000000001.parquet"],
+            &["@/a.parquet", "@/_commit-00000001.json", "@/merged-by-commit-00000001-0000000000000001.parquet"],
             Err("fleet migrate"),
+            Some("fleet migrate"),
+        ),
+        (
+            "merged/ of a store",
+            &["v1/@/merged-by-commit-00000001-0000000000000001.parquet"],
+            Err("has `merged/v1` in it"),
+            Some("tables of one host"),
+        ),
+        (
+            "merged/v1 of a store",
+            &["@/merged-by-commit-00000001-0000000000000001.parquet"],
+            Err("has `merged/v1` in it"),
             Some("fleet migrate"),
         ),
         ("other files", &["notes.txt"], Err("no tables"), Some("no tables")),
@@ -261,6 +275,58 @@ fn commits_of_early_stores_are_checked() {
     std::fs::create_dir(&new).expect("it can be made");
     let [from, to] = [&old, &new].map(|path| Store::open(path).expect("it is there"));
     assert!(migrate(&from, &to).expect_err("refused").to_string().contains("not a commit"));
+}
+
+/// A copy of an early directory.
+fn early_copy(name: &str, old: &Path) {
+    for (path, bytes) in contents(&early(name)) {
+        let to = old.join(path.strip_prefix(early(name)).expect("below"));
+        std::fs::create_dir_all(to.parent().expect("a directory")).expect("it can be made");
+        std::fs::write(to, bytes).expect("it can be written");
+    }
+}
+
+/// Merged rows that are not copied because their commits are not believed, or because there are none, are said in each run.
+#[test]
+fn merged_files_that_are_not_copied_are_said() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().expect("a place for files");
+    let (old, new) = (place.path().join("old"), place.path().join("new"));
+    early_copy("store", &old);
+    std::fs::create_dir(&new).expect("it can be made");
+    let is_commit = |path: &Path| path.to_string_lossy().contains("/_commit-");
+    let commits: Vec<PathBuf> = files(&old).into_iter().filter(|path| is_commit(path)).collect();
+    for path in &commits {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o664)).expect("ours");
+    }
+    for run in 0..2 {
+        let problems = migrated(&old, &new).problems;
+        assert!(problems.iter().any(|it| it.why.contains("not believed")), "{run}: {problems:?}");
+        assert!(
+            problems.iter().any(|it| it.why.contains("no commit that is believed lists it")),
+            "{run}: {problems:?}"
+        );
+    }
+    // Merged files alone, as in `merged/v1` of a store.
+    for path in &commits {
+        std::fs::remove_file(path).expect("ours");
+    }
+    let another = place.path().join("another");
+    std::fs::create_dir(&another).expect("it can be made");
+    assert_ne!(migrated(&old, &another).problems, []);
+}
+
+/// A host's directory in which a watch of today has begun: what lies in the old layout is copied, and nothing else.
+#[test]
+fn the_old_part_of_an_upgraded_host_is_copied() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let (old, new) = (place.path().join("old"), place.path().join("new"));
+    early_copy("host", &old);
+    std::fs::create_dir(&new).expect("it can be made");
+    Shelf::open(&old).expect("ours").put(&Partition::of(HOSTS.name, NOW), "a", &row()).expect("it can be written");
+    assert!(old.join("v1").exists());
+    assert_eq!(migrated(&old, &new).problems, []);
+    assert_eq!(rows(&new), expected(&early("host")));
 }
 
 fn rows_after(old: &Path) -> Rows {

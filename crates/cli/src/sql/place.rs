@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use unstarve_fleet::{CountingFile, CountingKind, counting_files};
+use unstarve_fleet::{CountingFile, CountingKind, counting};
 use unstarve_model::{clean, counted};
 
 use super::bucket::{Bucket, is_bucket};
@@ -145,7 +145,11 @@ fn of_directory(path: &Path, ask: Ask, found: &mut Found, left_out: &mut LeftOut
         }
         return Ok(());
     }
-    for CountingFile { table, path, kind, .. } in counting_files(path)? {
+    let counted_files = counting(path)?;
+    for problem in &counted_files.problems {
+        note!("{}: {}", clean(&problem.path.display().to_string()), clean(&problem.why));
+    }
+    for CountingFile { table, path, kind, .. } in counted_files.files {
         let hourly = match kind {
             CountingKind::OfHost if ask == Ask::Merged => continue,
             CountingKind::OfHost => None,

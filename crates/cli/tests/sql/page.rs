@@ -117,7 +117,10 @@ fn episodes_have_links_that_their_hosts_cannot_bend() {
     }
     let link = ["--link", "https://{host}:9846/episodes/{id}/report.html"];
     let (_, data) = page(&[&link[..], &[FLEET]].concat());
-    assert!(list(&data, "episodes").iter().all(|episode| episode["link"].is_null()), "without a trace there is no report");
+    assert!(
+        list(&data, "episodes").iter().all(|episode| episode["link"].is_null()),
+        "without a trace there is no report"
+    );
     let place = tempfile::tempdir().expect("a place for files");
     let traced = "select * replace ('/var/lib/unstarve/watch/trace.dat' as trace_uri) from episodes";
     super::write(traced, &place.path().join("episodes.parquet"));

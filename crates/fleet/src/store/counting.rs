@@ -38,6 +38,23 @@ pub enum CountingKind {
     OfHost,
 }
 
+/// What counts in a directory.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Counting {
+    /// The files.
+    pub files: Vec<CountingFile>,
+    /// Merged files whose rows nobody has any more: whoever adds up the others has to say so.
+    pub problems: Vec<Problem>,
+}
+
+/// The files that count, as [`counting`] gives them.
+///
+/// # Errors
+/// As [`counting`].
+pub fn counting_files(path: &Path) -> Result<Vec<CountingFile>, FleetError> {
+    counting(path).map(|counting| counting.files)
+}
+
 /// The files that count in a directory: a store's (of a copy of its `merged/` alone all of them), a host's (`v1/…`, and what an earlier version wrote beside it), or that of an
 /// earlier version (`table=…`). Files of an hour that was dropped do not count; links and what has no file's name are left out.
 ///
@@ -46,11 +63,12 @@ pub enum CountingKind {
 /// # Errors
 /// If the directory cannot be read or is none of these, others may have written what only a compactor writes, or it is an earlier
 /// version's with merged files.
-pub fn counting_files(path: &Path) -> Result<Vec<CountingFile>, FleetError> {
+pub fn counting(path: &Path) -> Result<Counting, FleetError> {
     let store = Store::open(path)?;
+    let mut problems = Vec::new();
     let mut files = match store.kind()? {
         StoreKind::Empty => Vec::new(),
-        StoreKind::Store => of_store(&store)?,
+        StoreKind::Store => of_store(&store, &mut problems)?,
         StoreKind::Copy => of_copy(&store)?,
         StoreKind::OfHost => {
             let top = store.top()?;
@@ -67,15 +85,20 @@ pub fn counting_files(path: &Path) -> Result<Vec<CountingFile>, FleetError> {
         }
     };
     files.sort();
-    Ok(files)
+    Ok(Counting { files, problems })
 }
 
-fn of_store(store: &Store) -> Result<Vec<CountingFile>, FleetError> {
+fn of_store(store: &Store, lost: &mut Vec<Problem>) -> Result<Vec<CountingFile>, FleetError> {
     // What is wrong with names is said by `compact` and `verify`.
     let mut problems = Vec::new();
     let mut files = Vec::new();
     for partition in store.all_hours(&mut problems)? {
-        let hour = Hour::read(store, &partition, Depth::Needed, &mut problems)?;
+        let mut hour = Hour::read(store, &partition, Depth::Needed, &mut problems)?;
+        if !hour.lost().is_empty() {
+            // Perhaps a compactor worked on it meanwhile: its files were moved after they were looked for.
+            hour = Hour::read(store, &partition, Depth::Needed, &mut problems)?;
+        }
+        hour.lost().into_iter().for_each(|problem| problem.add(lost));
         let path = |place: &Option<Place<'_>>, name: &str| Some(place.as_ref()?.path().join(name));
         for output in hour.outputs() {
             let hourly = path(&hour.hourly.place, &output.name).filter(|_| hour.has_hourly(output));
@@ -119,13 +142,22 @@ fn plain(store: &Store, top: &Place<'_>) -> Result<Vec<CountingFile>, FleetError
     let mut files = Vec::new();
     for partition in store.hours_in(top, &mut problems)? {
         let Some(hour) = walk(top, &partition)? else { continue };
-        for entry in hour.list()?.0 {
+        let entries = hour.list()?.0;
+        let has_commits = entries.iter().any(|entry| entry.name.starts_with("_commit-"));
+        for entry in entries {
             match entry.kind {
                 Name::Part if entry.is_regular => {
                     files.push(file(&partition, hour.path().join(&entry.name), CountingKind::OfHost));
                 }
                 Name::Merged => {
-                    let found = "has merged tables of an earlier version; `unstarve fleet migrate` copies them into a new store";
+                    let found = match has_commits {
+                        true => {
+                            "has merged tables of an earlier version; `unstarve fleet migrate` copies them into a new store"
+                        }
+                        false => {
+                            "has merged files and not the rest of their store: name the directory that has `merged/v1` in it"
+                        }
+                    };
                     return Err(FleetError::NoStore { path: store.path().to_owned(), found });
                 }
                 _ => {}

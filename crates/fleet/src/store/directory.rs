@@ -7,11 +7,15 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, fchmod, fchown, flock, fstat, mkdirat, openat};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, fchmod, fchown, flock, fstat, mkdirat, openat, renameat,
+    renameat_with, unlinkat,
+};
 use rustix::io::Errno;
 use unstarve_tables::Partition;
 
-use super::place::{Before, Ground, Names, OPEN_DIRECTORY, Place, Readers, names};
+use super::effects::random;
+use super::place::{Before, Effect, Ground, HIDDEN_PREFIX, Names, OPEN_DIRECTORY, OTHERS_WRITE, Place, Readers, names};
 use super::trees::Tree;
 #[cfg(feature = "columnar")]
 use crate::decode::{Examine, InProcessDecode};
@@ -36,13 +40,11 @@ type Each<'a> = &'a mut dyn FnMut(&str, &OwnedFd, &mut Vec<Problem>) -> Result<(
 pub(crate) const MAX_INPUT_BYTES: u64 = 64 << 20;
 /// Maximum size of a merged file.
 pub(crate) const MAX_OUTPUT_BYTES: u64 = 1 << 30;
-/// Prefix of an unfinished file's name.
-pub(crate) const HIDDEN_PREFIX: &str = ".fleet-";
 /// In `state/`: who has its lock may change the store.
 const LOCK_NAME: &str = "lock";
+/// Whoever can open it can hold up the compactor for ever.
+const LOCK_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Mode bits that let users other than the owner write.
-pub(crate) const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
 /// The store's lock, until it is dropped or the process ends.
@@ -273,19 +275,37 @@ impl Store {
 
     /// Whoever may read the store may read what is made in it; nobody else may write there.
     fn make_inner<'s>(&'s self, at: &Place<'s>, step: &str) -> Result<Place<'s>, FleetError> {
-        match mkdirat(at.directory(), step, Mode::from_raw_mode(0o700)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(at.io("make", step, error.into())),
+        // Those of runs that were killed.
+        for name in at.names()?.texts.iter().filter(|name| name.starts_with(HIDDEN_PREFIX)) {
+            // A hidden file, or a directory with something in it, stays.
+            let _ = unlinkat(at.directory(), name.as_str(), AtFlags::REMOVEDIR);
         }
-        let missing = || at.io("make", step, io::Error::from(io::ErrorKind::NotFound));
-        let made = at.inner(step)?.ok_or_else(missing)?;
+        let failed = |error: io::Error| at.io("make", step, error);
+        let hidden = format!("{HIDDEN_PREFIX}{:016x}", random().map_err(failed)?);
+        mkdirat(at.directory(), hidden.as_str(), Mode::from_raw_mode(0o700)).map_err(|error| failed(error.into()))?;
+        let missing = || failed(io::Error::from(io::ErrorKind::NotFound));
+        let made = at.inner(&hidden)?.ok_or_else(missing)?;
         let mut mode = 0o700 | (self.mode & 0o055);
         if fchown(made.directory(), None, Some(rustix::process::Gid::from_raw(self.group))).is_err() {
             mode &= !0o050;
         }
-        fchmod(made.directory(), Mode::from_raw_mode(mode)).map_err(|error| at.io("make", step, error.into()))?;
+        fchmod(made.directory(), Mode::from_raw_mode(mode)).map_err(|error| failed(error.into()))?;
+        // It has its name when it has its mode: a run that is killed in between leaves none that readers cannot open.
+        (self.ground.before)(Effect::Name(step)).map_err(failed)?;
+        match renameat_with(at.directory(), hidden.as_str(), at.directory(), step, RenameFlags::NOREPLACE) {
+            // File systems without the flag: a directory replaces at most an empty one.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                renameat(at.directory(), hidden.as_str(), at.directory(), step)
+                    .map_err(|error| failed(error.into()))?;
+            }
+            // Another run was faster.
+            Err(Errno::EXIST) => {
+                let _ = unlinkat(at.directory(), hidden.as_str(), AtFlags::REMOVEDIR);
+            }
+            renamed => renamed.map_err(|error| failed(error.into()))?,
+        }
         at.sync()?;
-        Ok(made)
+        at.inner(step)?.ok_or_else(missing)
     }
 
     /// Whether nobody else can have replaced the trees.
@@ -323,8 +343,10 @@ impl Store {
     pub(crate) fn lock(&self) -> Result<Locked, FleetError> {
         let state = self.make_state()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(state.directory(), LOCK_NAME, flags, Mode::from_raw_mode(0o644));
+        let file = openat(state.directory(), LOCK_NAME, flags, LOCK_MODE);
         let file = file.map_err(|error| state.io("open", LOCK_NAME, error.into()))?;
+        // Versions before this one made it readable.
+        fchmod(&file, LOCK_MODE).map_err(|error| state.io("lock", LOCK_NAME, error.into()))?;
         locked(&state, file, FlockOperation::NonBlockingLockExclusive)
     }
 

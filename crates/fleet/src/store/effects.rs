@@ -6,8 +6,7 @@ use std::io;
 use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fchown, fsync, openat, renameat, unlinkat};
 use rustix::process::Gid;
 
-use super::directory::{HIDDEN_PREFIX, OTHERS_WRITE};
-use super::place::{Effect, Place, Readers};
+use super::place::{Effect, HIDDEN_PREFIX, OTHERS_WRITE, Place, Readers};
 use crate::error::FleetError;
 
 impl Place<'_> {

@@ -3,6 +3,9 @@
 //! A commit *holds* when all its merged files are in their place: from then on its hosts' files do not count any more. Before
 //! that they do, and the files of the commit that are in place already do not. So a reader that looks for commits first, then for
 //! merged files, then for hosts' files sees each row once, whatever a compactor does meanwhile.
+//!
+//! Of a commit that lost a merged file after its hosts' files were removed, the merged files that are left count: few rows and a
+//! word are better than none.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +33,7 @@ pub(crate) struct Hour<'a> {
     pub state: Tied<'a>,
     /// By number.
     pub commits: Vec<Made>,
-    /// Inputs of commits that hold, and of the others.
+    /// Inputs of commits whose merged files count, and of the others.
     known: [BTreeSet<String>; 2],
 }
 
@@ -46,6 +49,9 @@ pub(crate) struct Made {
     pub commit: Commit,
     /// Whether its merged files are in their place.
     pub holds: bool,
+    /// Whether it does not hold, and hosts' files of it are missing, too: rows are lost. The merged files that are there count, or the hosts'
+    /// files if there is none.
+    pub has_lost: bool,
 }
 
 /// How much of the commits to read: each can have a hundred thousand lines.
@@ -112,11 +118,15 @@ impl<'a> Hour<'a> {
             // It has come meanwhile, perhaps once more.
             return Hour::read(store, partition, Depth::Whole, problems);
         }
-        let in_place = |output: &Output| merged.file(&output.name).is_some_and(|entry| entry.bytes == output.bytes);
-        let holds = |commit: &Commit| commit.head.dropped || commit.head.outputs.iter().all(in_place);
-        let commits: Vec<Made> = commits.into_iter().map(|commit| Made { holds: holds(&commit), commit }).collect();
-        let known = [true, false].map(|holds| {
-            let of = commits.iter().filter(|made| made.holds == holds).flat_map(|made| &made.commit.inputs);
+        let in_place = |output: &Output| is_in_place(&merged, output);
+        let made = |commit: Commit| {
+            let holds = commit.head.dropped || commit.head.outputs.iter().all(in_place);
+            Made { holds, has_lost: !holds && !has_inputs(&hosts, &commit), commit }
+        };
+        let commits: Vec<Made> = commits.into_iter().map(made).collect();
+        let is_merged = |made: &Made| made.holds || (made.has_lost && made.commit.head.outputs.iter().any(in_place));
+        let known = [true, false].map(|merged| {
+            let of = commits.iter().filter(|made| is_merged(made) == merged).flat_map(|made| &made.commit.inputs);
             of.map(|input| input.name.clone()).collect()
         });
         let hour = Hour { store, partition: partition.clone(), key, hosts, merged, hourly, state, commits, known };
@@ -183,8 +193,29 @@ impl<'a> Hour<'a> {
 
     /// The merged files that count.
     pub fn outputs(&self) -> impl Iterator<Item = &Output> {
-        let holding = self.commits.iter().filter(|made| made.holds && !self.is_dropped());
-        holding.flat_map(|made| &made.commit.head.outputs)
+        let counting = self.commits.iter().filter(|made| (made.holds || made.has_lost) && !self.is_dropped());
+        let outputs = counting.flat_map(|made| &made.commit.head.outputs);
+        outputs.filter(|output| is_in_place(&self.merged, output))
+    }
+
+    /// Merged files that are missing and whose rows nobody has any more.
+    pub fn lost(&self) -> Vec<Problem> {
+        let lost = self.commits.iter().filter(|made| made.has_lost && !self.is_dropped());
+        let missing = lost.flat_map(|made| &made.commit.head.outputs);
+        let missing = missing.filter(|output| !is_in_place(&self.merged, output));
+        let [name, layout] = Tree::Merged.steps();
+        let below = std::path::Path::new(name).join(layout).join(self.partition.path());
+        missing.map(|output| Problem::of(Kind::Commit, below.join(&output.name), &self.why_missing(true))).collect()
+    }
+
+    /// What is said of a merged file that is neither in its place nor waiting for it.
+    fn why_missing(&self, has_lost: bool) -> String {
+        let rest = if has_lost {
+            "hosts' files of it were removed, so rows are lost: those that are left of the commit count; copy the file back"
+        } else {
+            "its hosts' files stay, and count"
+        };
+        format!("a commit lists it, and it is not there, or has another size: {rest}")
     }
 
     /// Whether the rows by the hour of a merged file can be read.
@@ -250,7 +281,7 @@ impl<'a> Hour<'a> {
             return Ok(());
         }
         let merged = self.store.make(Tree::Merged, &self.partition)?;
-        let (waiting, placed) = (state.names()?.texts, merged.names()?.texts);
+        let (waiting, placed) = (state.names()?.texts, merged.list()?.0);
         let has = |name: &String| waiting.contains(name);
         for output in &commit.head.outputs {
             let hourly = Name::waiting_hourly(&output.name);
@@ -259,11 +290,12 @@ impl<'a> Hour<'a> {
                 state.move_to(&hourly, &place, &output.name)?;
                 place.sync()?;
             }
-            match (has(&output.name), placed.contains(&output.name)) {
+            let is_placed = |entry: &Entry| entry.name == output.name && entry.bytes == output.bytes;
+            match (has(&output.name), placed.iter().any(is_placed)) {
                 (_, true) => {}
                 (true, false) => state.move_to(&output.name, &merged, &output.name)?,
                 (false, false) => {
-                    let why = "a commit lists it, and it is not there: its hosts' files stay, and count".to_owned();
+                    let why = self.why_missing(!has_inputs(&self.hosts, commit));
                     return Err(FleetError::Rows { path: merged.path().join(&output.name), why });
                 }
             }
@@ -271,6 +303,18 @@ impl<'a> Hour<'a> {
         merged.sync()?;
         state.sync()
     }
+}
+
+/// Whether a merged file is where readers look for it, as its commit says.
+fn is_in_place(merged: &Tied<'_>, output: &Output) -> bool {
+    merged.file(&output.name).is_some_and(|entry| entry.bytes == output.bytes)
+}
+
+/// Whether all hosts' files of a commit are still there.
+fn has_inputs(hosts: &Tied<'_>, commit: &Commit) -> bool {
+    // Without hosts' files, their names were not read.
+    commit.inputs.len() as u64 == commit.head.inputs
+        && commit.inputs.iter().all(|input| hosts.file(&input.name).is_some_and(|entry| entry.bytes == input.bytes))
 }
 
 /// `None` if one of those that were listed is not there any more.

@@ -11,14 +11,14 @@ mod place;
 mod trees;
 
 pub(crate) use counting::walk;
-pub use counting::{CountingFile, CountingKind, counting_files};
+pub use counting::{Counting, CountingFile, CountingKind, counting, counting_files};
 #[cfg(feature = "columnar")]
 pub(crate) use digest::digest_of;
 pub use directory::Store;
-pub(crate) use directory::{HIDDEN_PREFIX, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, OTHERS_WRITE};
+pub(crate) use directory::{MAX_INPUT_BYTES, MAX_OUTPUT_BYTES};
 pub(crate) use effects::random;
 pub(crate) use hour::{Depth, Hour};
 pub use kinds::{Holds, StoreKind};
 pub use place::Effect;
-pub(crate) use place::{Content, Entry, Place, Readers, Stamp};
+pub(crate) use place::{Content, Entry, HIDDEN_PREFIX, OTHERS_WRITE, Place, Readers, Stamp};
 pub(crate) use trees::Tree;

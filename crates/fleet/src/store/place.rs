@@ -13,6 +13,11 @@ use serde::{Deserialize, Serialize};
 use crate::commit::Name;
 use crate::error::FleetError;
 
+/// Prefix of an unfinished file's name.
+pub(crate) const HIDDEN_PREFIX: &str = ".fleet-";
+/// Mode bits that let users other than the owner write.
+pub(crate) const OTHERS_WRITE: u32 = 0o022;
+
 /// A change that is about to be made to the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect<'a> {

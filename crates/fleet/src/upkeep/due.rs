@@ -1,7 +1,7 @@
 //! When an hour is merged: once after it has settled, and again for files that come late.
 //!
 //! Merged files are never merged again, so that nothing that an engine lists changes. An hour gets further files only when it is
-//! twice as old as at its last commit, or a day has passed since: ten files for a day of stragglers, one for each day after that
+//! twice as old as at its last commit, or a day has passed since: seven commits for a day of stragglers, one for each day after that
 //! (docs/decisions/0616).
 
 use unstarve_model::WallTime;

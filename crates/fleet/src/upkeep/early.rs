@@ -1,6 +1,7 @@
 //! Stores of the layout before `v1`: merged files and commits beside hosts' files. Which of them count.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -22,15 +23,23 @@ struct Named {
     name: String,
 }
 
+/// What to do.
+const MIGRATE_AGAIN: &str = "if its rows are meant, make its commit one that only the owner of the store may write, and migrate into another new store";
+
 /// More than any version has written.
 const MAX_COMMIT_FILE_BYTES: u64 = 256 << 20;
 
 /// The names of the files that count in an hour: those of the newest commit that one of the store's own users wrote, and hosts' files that
-/// it does not have.
+/// it does not have. `problems` gets newer commits that are not believed, and merged files if no commit is: their rows may be missed.
 ///
 /// # Errors
 /// If the hour cannot be read, or that commit cannot.
-pub(super) fn counting(store: &Store, hour: &Place<'_>, key: &str) -> Result<Vec<String>, FleetError> {
+pub(super) fn counting(
+    store: &Store,
+    hour: &Place<'_>,
+    key: &str,
+    problems: &mut Vec<(PathBuf, String)>,
+) -> Result<Vec<String>, FleetError> {
     let entries = hour.list()?.0;
     let mut numbers: Vec<(u64, &str)> =
         entries.iter().filter(|entry| entry.is_regular).filter_map(|entry| number(&entry.name)).collect();
@@ -40,6 +49,8 @@ pub(super) fn counting(store: &Store, hour: &Place<'_>, key: &str) -> Result<Vec
     for (_, name) in numbers.into_iter().rev() {
         let Some(content) = hour.read(name, MAX_COMMIT_FILE_BYTES)? else { continue };
         if !is_believed(store, &content) {
+            let why = "not believed: others than the owner of the store may have written it, so what it says was merged is not copied";
+            problems.push((hour.shown(name), format!("{why}; {MIGRATE_AGAIN}")));
             continue;
         }
         let bad = |why: &str| FleetError::Rows { path: hour.path().join(name), why: format!("not a commit: {why}") };
@@ -61,6 +72,12 @@ pub(super) fn counting(store: &Store, hour: &Place<'_>, key: &str) -> Result<Vec
         }
         let known: BTreeSet<String> = inputs.into_iter().map(|input| input.name).collect();
         return Ok(outputs.into_iter().chain(parts.filter(|name| !known.contains(name))).collect());
+    }
+    for entry in entries.iter().filter(|entry| entry.is_regular && entry.kind == Name::Merged) {
+        problems.push((
+            hour.shown(&entry.name),
+            format!("not copied: no commit that is believed lists it; {MIGRATE_AGAIN}"),
+        ));
     }
     Ok(parts.collect())
 }

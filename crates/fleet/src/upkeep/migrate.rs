@@ -49,6 +49,9 @@ const PIECE_MEMORY: usize = 64 << 20;
 struct Plan {
     from: PathBuf,
     hours: Vec<PlannedHour>,
+    /// What is not copied, with the reason: each run says it.
+    #[serde(default)]
+    left_out: Vec<(PathBuf, String)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -64,7 +67,13 @@ struct PlannedHour {
 /// # Errors
 /// If `old` is not of the layout before, `new` is no store and not empty, or one of them cannot be used.
 pub fn migrate(old: &Store, new: &Store) -> Result<Migrated, FleetError> {
-    if old.kind()? != StoreKind::Early {
+    // A host that was upgraded has both: what its new watch wrote below `v1/` is copied as that of others.
+    let has_early = match old.kind()? {
+        StoreKind::Early => true,
+        StoreKind::OfHost => old.top()?.names()?.texts.iter().any(|name| name.starts_with("table=")),
+        _ => false,
+    };
+    if !has_early {
         let why = "has no tables of the layout before v1; expected a directory with table=… in it".to_owned();
         return Err(FleetError::Rows { path: old.path().to_owned(), why });
     }
@@ -72,6 +81,9 @@ pub fn migrate(old: &Store, new: &Store) -> Result<Migrated, FleetError> {
     let _locked = new.lock()?;
     let mut migrated = Migrated::default();
     let plan = plan(old, new, &mut migrated.problems)?;
+    for (path, why) in &plan.left_out {
+        Problem::new(path, why).add(&mut migrated.problems);
+    }
     let top = old.top()?;
     for hour in plan.hours {
         let partition = Partition { table: hour.table, date: hour.date, hour: hour.hour };
@@ -117,14 +129,14 @@ fn plan(old: &Store, new: &Store, problems: &mut Vec<Problem>) -> Result<Plan, F
             false => Err(bad(format!("{} was copied here; expected another new store", plan.from.display()))),
         };
     }
-    let (top, mut hours) = (old.top()?, Vec::new());
+    let (top, mut hours, mut left_out) = (old.top()?, Vec::new(), Vec::new());
     for partition in old.hours_in(&top, problems)? {
         let Some(hour) = walk(&top, &partition)? else { continue };
-        let files = early::counting(old, &hour, &partition.path().display().to_string())?;
+        let files = early::counting(old, &hour, &partition.path().display().to_string(), &mut left_out)?;
         let Partition { table, date, hour } = partition;
         hours.push(PlannedHour { table, date, hour, files });
     }
-    let plan = Plan { from, hours };
+    let plan = Plan { from, hours, left_out };
     let text = serde_json::to_vec(&plan).map_err(|error| bad(error.to_string()))?;
     new.put_note(PLAN_NAME, &text)?;
     Ok(plan)

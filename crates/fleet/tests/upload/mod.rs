@@ -22,7 +22,7 @@ fn packaging(name: &str) -> PathBuf {
 fn has(program: &str) -> bool {
     let is_there = Command::new(program).arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !is_there {
-        unstarve_testing::not_possible_here(&format!("{program} is not installed (tools/setup.sh test)"));
+        unstarve_testing::not_possible_here(format!("{program} is not installed (tools/setup.sh test)"));
     }
     is_there
 }
@@ -147,7 +147,7 @@ fn tables_get_into_a_bucket_and_from_there_into_a_store() {
     let Some(mut server) = Server::start() else { return };
     let keys = "access_key_id = x\nsecret_access_key = x\n";
     let host = Host::new("central:fleet/unstarve", &bucket(&server.endpoint, keys));
-    host.write("a", 90 * MINUTE);
+    host.write("a", 600 * MINUTE);
     host.write("b", 5 * MINUTE);
     // One that is being written, and what is nobody's.
     for name in [".new-c.parquet", "notes.txt"] {
@@ -167,22 +167,41 @@ fn tables_get_into_a_bucket_and_from_there_into_a_store() {
 
     // At the centre, as docs/fleet.md says: down, merge, up.
     let store = elsewhere.place.path().join("store");
-    let centre = |words: &[&str]| {
-        let status = Command::new("rclone")
-            .args(words)
-            .env("RCLONE_CONFIG", elsewhere.place.path().join("rclone.conf"))
-            .status();
+    let centre = |program: &str, words: &[&str]| {
+        let mut command = Command::new(program);
+        // Nothing of whoever runs this, such as AWS_CA_BUNDLE.
+        command.args(words).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let status = command.env("RCLONE_CONFIG", elsewhere.place.path().join("rclone.conf")).status();
         assert!(status.expect("it is there").success(), "{words:?}");
     };
     let there = store.display().to_string();
-    centre(&["copy", "central:fleet/unstarve/hosts", &format!("{there}/hosts")]);
+    std::fs::create_dir(&store).expect("it can be made");
+    // The last run was an hour ago: the file of ten hours ago comes, since its host has just copied it.
+    let fetched = elsewhere.place.path().join("fetched");
+    let hour_ago = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock").as_secs() - 3600;
+    std::fs::write(&fetched, hour_ago.to_string()).expect("it can be written");
+    let fetch = fetching()
+        .replace("central:bucket", "central:fleet")
+        .replace("/srv/unstarve", &there)
+        .replace("/var/lib/unstarve/fetched", &fetched.display().to_string());
+    centre("sh", &["-euc", &fetch]);
+    let noted: u64 = std::fs::read_to_string(&fetched).expect("it is there").trim().parse().expect("a time");
+    assert!((hour_ago..hour_ago + 600).contains(&noted), "{noted}");
     let options =
         Options { now: WallTime(2 * START), settle: Duration::ZERO, grace: Duration::from_secs(3600), keep: None };
     let done = compact(&Store::open(&store).expect("it is there"), &options).expect("it can be compacted");
     assert_eq!((done.inputs, done.problems), (2, Vec::new()));
-    centre(&["copy", &format!("{there}/merged"), "central:fleet/unstarve/merged"]);
+    centre("rclone", &["copy", &format!("{there}/merged"), "central:fleet/unstarve/merged"]);
     let merged: Vec<String> = server.names().into_iter().filter(|name| name.contains("unstarve/merged/v1/")).collect();
     assert_eq!((merged.len(), counting_files(&store).expect("it can be read").len()), (1, 1));
+}
+
+/// What docs/fleet.md says brings hosts' files from a bucket.
+fn fetching() -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fleet.md");
+    let docs = std::fs::read_to_string(docs).expect("it is there");
+    let lines = docs.lines().skip_while(|line| !line.starts_with("    began=$(date"));
+    lines.take_while(|line| !line.contains("unstarve fleet compact")).collect::<Vec<_>>().join("\n")
 }
 
 /// Clocks and notes that are wrong make files be looked at again, and never left out.

@@ -38,7 +38,7 @@ impl EpisodePublisher {
     pub fn publish(&self, written: Written, explanation: Option<&Explanation>) {
         let Written { mut episode, along, reply } = written;
         self.board.last_words.note(&mut episode);
-        if explanation.is_some_and(|found| found.missed(&episode).is_some()) {
+        if explanation.is_some_and(|found| found.short_by(&episode).is_some()) {
             self.board.write(|published| published.counts.short_traces += 1);
         }
         // The owner of the trace comes last: until it is in the log, a starting watch looks for episodes in the same trace.

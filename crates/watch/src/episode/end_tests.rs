@@ -92,6 +92,24 @@ fn what_pauses_for_less_than_calm_is_one_episode_with_one_sum() {
     assert_eq!(sums, [Some(Nanos(8 * 240 * MS)); 2]);
 }
 
+/// A burst that lies within one interval, after others in an interval long before.
+#[test]
+fn what_pauses_for_less_than_calm_lasts_until_its_last_wait() {
+    let mut scene = Scene::new();
+    let mut scenes = vec![scene.clone()];
+    for step in 1..70 {
+        if [4, 20, 36].contains(&step) {
+            scene = scene.blame("ksoftirqd", RoleKind::RealTime, 70 * MS).wait("ksoftirqd", 70 * MS);
+        }
+        scenes.push(scene.clone());
+    }
+    let (_, ended) = play(&mut detector(), &scenes);
+    let [ended] = &ended[..] else { panic!("{ended:?}") };
+    let end = at(36 * STEP - 180);
+    assert_eq!((ended.at, ended.totals.by_cause), (end, Some(Nanos(210 * MS))));
+    assert!(ended.duration >= Nanos(8_000 * MS), "{ended:?}");
+}
+
 /// Of several lines about one starvation, the last has the duration and the sums.
 #[test]
 fn an_episode_that_gets_worse_goes_on_as_the_next_one() {

@@ -81,8 +81,8 @@ impl Episode {
         self.severity = None;
         // Episodes of older watches have none yet. The trace has the name of the pod where the watch is in one.
         self.host = self.host.take().or_else(|| explanation.report.trace.host.clone());
-        if let Some(missed) = explanation.missed(self) {
-            self.note_missed(missed, headline);
+        if explanation.missed(self).is_some() {
+            self.note_missed(explanation.short_by(self), headline);
         }
         if remark.is_some() {
             // The verdict would say that nothing starved, which is true for most of the trace only.
@@ -101,11 +101,14 @@ impl Episode {
     }
 
     /// Records that the trace begins later than what the counters saw: then its showing no starvation means nothing.
-    fn note_missed(&mut self, missed: Nanos, headline: Option<Headline<'_>>) {
-        self.problem = Some(format!(
-            "the trace begins {missed} after the wait may have begun: the flight recorder had just begun or was stopped late, or events came too \
-             fast for its buffers"
-        ));
+    fn note_missed(&mut self, short_by: Option<Nanos>, headline: Option<Headline<'_>>) {
+        // Only the begin of a wait is said to be missing, not that of a span in which there were waits.
+        if let Some(missed) = short_by {
+            self.problem = Some(format!(
+                "the trace begins {missed} after the wait may have begun: the flight recorder had just begun or was stopped late, or events came \
+                 too fast for its buffers"
+            ));
+        }
         if headline.is_none() {
             self.verdict = None;
             self.severity = self.trigger.as_ref().map(|_| self.by_the_counters());

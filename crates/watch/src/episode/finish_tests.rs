@@ -716,3 +716,28 @@ fn a_pod_that_its_limit_stops_is_in_the_json() {
     let json = serde_json::to_value(&episode).expect("JSON");
     assert!(json.to_string().contains("\"unit\":\"nginx.service\""), "{json}");
 }
+
+/// What the table looked at is longer than a trace: its begin is no wait's.
+#[test]
+fn a_trace_that_begins_within_the_span_that_was_looked_at_is_not_short() {
+    let second = 1_000_000_000;
+    let verdict = crate::episode::Trigger::Verdict {
+        ns: 2 * second,
+        lost_ns: 3 * second,
+        span_ns: 11 * second,
+        severity: unstarve_model::Severity::Warning,
+    };
+    let share = crate::episode::Trigger::Share { share: 0.5, threshold: 0.2 };
+    for (trigger, begins_ms, is_short) in
+        [(verdict, 1_020, false), (verdict, 9_100, true), (share, 900, false), (share, 1_100, true)]
+    {
+        let mut episode = counted("kworker");
+        let seen = episode.trigger.as_mut().expect("it has one");
+        (seen.trigger, seen.since_mono_ns) = (trigger, Some(0));
+        let explanation = beginning_at(explained(&[], &[]), begins_ms * 1_000_000);
+        episode.note_trace(&explanation);
+        assert_eq!(episode.problem.is_some(), is_short, "{trigger:?} {begins_ms}: {:?}", episode.problem);
+        assert_eq!(explanation.short_by(&episode).is_some(), is_short);
+        assert_eq!(episode.verdict, None, "a part is not shown: nobody is said to be well");
+    }
+}

@@ -16,11 +16,17 @@
 //! Where the *cause* of a finding heads, the victim stays whom the counters saw, and the culprit, the finding and the remedy are the finding's. It
 //! must be proved that the victim waited for that culprit: the counters saw that very task, or the longest wait of the victim's role is blamed on it.
 //!
+//! Where the trigger names the culprit's task, and the trace has a finding that blames that very task, no finding that blames others heads, except
+//! about the counters' victim.
+//!
+//! What heads has one source: a finding that blames others than the counters, and not known whom of them, heads nothing, because the culprit would
+//! be the counters' and the rule and the remedy the finding's.
+//!
 //! A dump on demand has no victim: every finding may head it.
 
 use unstarve_diagnose::report::{Culprit, Finding, Severity, Victim};
 
-use super::headline::{Choice, Explanation, Fit, has_one_of, is_about_seen_task, is_seen_culprit};
+use super::headline::{Choice, Explanation, Fit, has_one_of, is_about_seen_task, is_by_limit, is_seen_culprit};
 use super::record::Episode;
 use crate::engine::reading::{RoleKind, VictimClass};
 
@@ -58,8 +64,10 @@ impl Explanation {
     /// The finding that heads an episode, and with what; `None` if the trace has none of its time, or none that may ([`Explanation::heads`]).
     pub(super) fn headline<'a>(&'a self, episode: &Episode, choice: Choice) -> Option<Headline<'a>> {
         let bad: Vec<&'a Finding> = self.of_its_time(episode).collect();
-        let may_head =
-            |finding: &&'a Finding| self.heads(finding, episode, choice, &bad).map(|heads| Headline { finding, heads });
+        let near = self.of_seen_culprit(&bad, episode);
+        let may_head = |finding: &&'a Finding| {
+            self.heads(finding, episode, choice, &near).map(|heads| Headline { finding, heads })
+        };
         // The report is sorted worst first: of equals take the first.
         let better = |best: Option<(Rank, Headline<'a>)>, next: Headline<'a>| {
             let rank = self.rank(&next, episode, choice, &bad);
@@ -68,7 +76,36 @@ impl Explanation {
                 _ => Some((rank, next)),
             }
         };
-        bad.iter().filter_map(may_head).fold(None, better).map(|(_, headline)| headline)
+        near.iter().filter_map(may_head).fold(None, better).map(|(_, headline)| headline)
+    }
+
+    /// Without those that blame others than the task that the trigger names, if any blames that one. All other tasks of its role have the same
+    /// rule and role.
+    fn of_seen_culprit<'a>(&self, bad: &[&'a Finding], episode: &Episode) -> Vec<&'a Finding> {
+        let seen = episode.trigger.as_ref().and_then(|seen| seen.culprit.as_ref()?.tid);
+        let blames_it = |finding: &&&Finding| {
+            self.blamed(finding, episode).is_some_and(|culprit| seen.is_some_and(|tid| culprit.tids.contains(&tid)))
+        };
+        match bad.iter().any(|finding| blames_it(&finding)) {
+            true => {
+                let is_near = |finding: &&&Finding| blames_it(finding) || self.about(finding, episode) == About::Seen;
+                bad.iter().filter(is_near).copied().collect()
+            }
+            false => bad.to_vec(),
+        }
+    }
+
+    /// Whether the culprit, the rule and the remedy can be of one source.
+    fn has_one_source(&self, finding: &Finding, episode: &Episode) -> bool {
+        let is_same_rule = |culprit: &Culprit| episode.rule.is_none_or(|rule| rule == culprit.rule);
+        // The remedy and the finding are about the first culprit: of one victim's waits others can be by a higher class.
+        let is_of_finding = |main: &Culprit| {
+            finding.culprits.first().is_none_or(|first| first.rule.is_precedence() == main.rule.is_precedence())
+        };
+        if let Some(main) = self.main_culprit(finding, episode) {
+            return is_by_limit(finding) || is_of_finding(main);
+        }
+        is_by_limit(finding) || finding.culprits.is_empty() || finding.culprits.iter().any(is_same_rule)
     }
 
     /// The order of the findings that may head an episode.
@@ -99,7 +136,7 @@ impl Explanation {
         choice: Choice,
         bad: &[&Finding],
     ) -> Option<Heads> {
-        if self.explains_little(finding, episode, bad) {
+        if self.explains_little(finding, episode, bad) || !self.has_one_source(finding, episode) {
             return None;
         }
         match (self.about(finding, episode), self.fit(finding, episode)) {

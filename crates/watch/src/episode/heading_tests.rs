@@ -182,3 +182,56 @@ fn a_limit_that_heads_an_episode_has_its_time() {
     dump.note_trace(&explained(&[limited], &[]));
     assert_eq!((dump.rule, dump.ns), (Some(Rule::Throttled), Some(40)));
 }
+
+/// Tasks of one role behind tasks of another: the role and the rule fit all of them.
+#[test]
+fn the_culprit_that_the_trigger_names_is_not_replaced_by_another_one_of_its_role() {
+    let behind = |victim: (&str, u32), hog: (&str, u32), severity: &str, ns: u64| {
+        let mut finding = about(Victim::Another, true, severity, ns);
+        (finding["victim"]["comm"], finding["victim"]["tids"]) = (victim.0.into(), json!([victim.1]));
+        (finding["culprits"][0]["comm"], finding["culprits"][0]["tids"]) = (hog.0.into(), json!([hog.1]));
+        finding
+    };
+    let by_seen = behind(("ksoftirqd/4", 104), ("hogD", 204), "warning", 745);
+    let worse = behind(("ksoftirqd/3", 103), ("hogC", 203), "critical", 990);
+    let mut counted = episode(Trace::Own);
+    let hog = Some(Party { tid: Some(204), comm: "hogD".into(), ..counted.culprit.clone().expect("it has one") });
+    counted.culprit.clone_from(&hog);
+    counted.trigger.as_mut().expect("it has one").culprit = hog;
+    let culprit = |findings: &[Value]| {
+        let mut episode = counted.clone();
+        episode.note_trace(&explained(findings, &[]));
+        episode.culprit.expect("one").comm
+    };
+    assert_eq!(culprit(&[worse.clone(), by_seen.clone()]), "hogD");
+    assert_eq!(culprit(std::slice::from_ref(&worse)), "hogC", "none blames the task that the trigger names");
+    // The trigger's own victim heads, whoever is to blame.
+    let mut own = about(Victim::Seen, true, "critical", 990);
+    (own["culprits"][0]["comm"], own["culprits"][0]["tids"]) = ("hogC".into(), json!([203]));
+    assert_eq!(culprit(&[own, by_seen]), "hogC");
+}
+
+#[test]
+fn a_headline_mixes_no_two_findings() {
+    let mut by_weight = about(Victim::Seen, false, "critical", 90);
+    by_weight["id"] = "weight-starvation".into();
+    let mut second = by_weight["culprits"][0].clone();
+    (second["comm"], second["tids"]) = ("other".into(), json!([8]));
+    // Two culprits, and no wait of the episode's time that says which.
+    by_weight["culprits"] = json!([by_weight["culprits"][0].clone(), second]);
+    let mut episode = self::episode(Trace::Own);
+    episode.trigger.as_mut().expect("it has one").since_mono_ns = Some(0);
+    episode.note_trace(&explained(&[by_weight], &[]));
+    assert_eq!((episode.rule, episode.finding.as_ref()), (Some(Rule::Class), None), "{episode:?}");
+    assert!(episode.remedy.is_none() && episode.other_finding.is_some(), "{episode:?}");
+    // Of its time is a wait behind a real-time task, which the finding is not about.
+    let mut by_both = about(Victim::Seen, false, "critical", 90);
+    by_both["id"] = "weight-starvation".into();
+    let fifo = about(Victim::Seen, true, "critical", 95)["culprits"][0].clone();
+    by_both["culprits"] = json!([by_both["culprits"][0].clone(), fifo]);
+    by_both["worst"] = json!([{ "cpu": 0, "start_ns": 5, "end_ns": 100, "culprit": 1 }]);
+    let mut mixed = self::episode(Trace::Own);
+    mixed.trigger.as_mut().expect("it has one").since_mono_ns = Some(0);
+    mixed.note_trace(&explained(&[by_both], &[]));
+    assert_eq!((mixed.rule, mixed.finding.as_ref(), &mixed.remedy), (Some(Rule::Class), None, &None), "{mixed:?}");
+}

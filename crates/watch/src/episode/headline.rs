@@ -98,6 +98,14 @@ impl Explanation {
         (missed > 0).then_some(Nanos(missed))
     }
 
+    /// How much of a wait that the episode is about the trace certainly lacks at its begin: a part of the span that the trigger looked at is no
+    /// part of a wait.
+    pub(crate) fn short_by(&self, episode: &Episode) -> Option<Nanos> {
+        let since = self.since(episode)?.checked_add(episode.trigger.as_ref()?.trigger.looked_before().0)?;
+        let missed = self.report.trace.start_ns.checked_sub(since)?;
+        (missed > 0).then_some(Nanos(missed))
+    }
+
     /// When the episode's waits may have begun, on the trace's clock.
     pub(super) fn since(&self, episode: &Episode) -> Option<u64> {
         // Only the monotonic clock is comparable: the wall clock may have been set meanwhile.

@@ -7,7 +7,7 @@ use unstarve_model::{Nanos, clean};
 use unstarve_sched::Rule;
 
 use super::end::EndReason;
-use super::record::{Episode, Party, Stage};
+use super::record::{Episode, Party, Seen, Stage};
 
 /// The line of an episode that was not finished, as long as no watch uses its store.
 pub fn unfinished_line(episode: &Episode) -> String {
@@ -17,6 +17,7 @@ pub fn unfinished_line(episode: &Episode) -> String {
 /// One line for people and logs: `kworker/0:1[71] waited 85.0 ms while hog[4711] had its CPU (class, rt-starvation)`.
 pub fn line(episode: &Episode) -> String {
     let has = match episode.stage {
+        Stage::Begun if episode.duration_ns.is_some() => " has begun and is over",
         Stage::Begun => " has begun",
         Stage::Complete => "",
         Stage::Ended => " is over",
@@ -81,20 +82,27 @@ fn lasted(episode: &Episode) -> String {
 }
 
 fn sentence(episode: &Episode, victim: &Party) -> String {
+    // Without a finding the time is the counters', or that of one wait in the trace.
+    let counted = episode.trigger.as_ref().filter(|seen| episode.finding.is_none() && seen.blamed_ns == episode.ns);
+    let of_role = counted.and_then(|seen| of_role(seen, victim)).filter(|_| episode.many_tasks().is_none());
     let mut text = match episode.many_tasks() {
         Some(tasks) => format!("{} waited", of_many(victim, tasks)),
-        None => format!("{} waited", named(victim)),
+        None => format!("{} waited", of_role.as_deref().unwrap_or(&named(victim))),
     };
     if let Some(ns) = episode.ns {
         let _ = write!(text, " {}", Nanos(ns));
     }
+    if of_role.is_some() {
+        text += " in all";
+    }
     if let Some(culprit) = &episode.culprit {
-        let is_one = episode.many_tasks().is_none() && !victim.comm.is_empty();
+        let is_one = episode.many_tasks().is_none() && of_role.is_none() && !victim.comm.is_empty();
         let whose = if is_one { "its CPU" } else { "their CPUs" };
         let _ = write!(text, " while {} had {whose}", named(culprit));
     }
     let finding = episode.finding.as_ref().map(FindingId::as_str);
-    let why: Vec<&str> = episode.rule.map(Rule::word).into_iter().chain(finding).collect();
+    let rule = episode.rule.map(Rule::word);
+    let why: Vec<&str> = rule.into_iter().chain(finding.filter(|finding| Some(*finding) != rule)).collect();
     if !why.is_empty() {
         let _ = write!(text, " ({})", clean(&why.join(", ")));
     }
@@ -134,7 +142,10 @@ fn began_with(episode: &Episode) -> String {
     match &seen.victim {
         Some(first) if !is_the_same(first, victim) => {
             let time = seen.blamed_ns.filter(|ns| *ns > 0).map_or_else(String::new, |ns| format!(" {}", Nanos(ns)));
-            format!("; it began when {} waited{time}", named(first))
+            match of_role(seen, first) {
+                Some(tasks) => format!("; it began when {tasks} waited{time} in all"),
+                None => format!("; it began when {} waited{time}", named(first)),
+            }
         }
         _ => String::new(),
     }
@@ -154,6 +165,15 @@ fn is_the_same(seen: &Party, victim: &Party) -> bool {
 fn of_many(party: &Party, tasks: u32) -> String {
     let place = party.place.word().map_or(String::new(), |word| format!(" of {}", clean(&word)));
     format!("{} ({tasks} threads){place}", clean(&party.comm))
+}
+
+/// `tasks of /x, vic[28018] among them`: the counters' time is a sum over the tasks of a role, and one of them is known.
+fn of_role(seen: &Seen, victim: &Party) -> Option<String> {
+    let role = victim.role.as_deref().filter(|_| !victim.comm.is_empty())?;
+    let is_sum = seen.blamed_ns.is_some_and(|ns| seen.trigger.is_sum(ns));
+    let tasks =
+        if role.starts_with('/') { format!("tasks of {}", clean(role)) } else { format!("{} tasks", clean(role)) };
+    is_sum.then(|| format!("{tasks}, {} among them,", named(victim)))
 }
 
 /// `hog[4711] of nginx.service`; the role if no task is known.
@@ -204,10 +224,14 @@ pub fn line_with_command(episode: &Episode) -> String {
 pub fn began(episode: &Episode) -> Option<String> {
     let seen = episode.trigger.as_ref()?;
     let mut text = String::from("began when ");
-    text += &seen.victim.as_ref().map_or_else(|| "somebody".to_owned(), named);
+    let of_role = seen.victim.as_ref().and_then(|victim| of_role(seen, victim));
+    text += &of_role.clone().or_else(|| seen.victim.as_ref().map(named)).unwrap_or_else(|| "somebody".to_owned());
     text += " waited";
     if let Some(ns) = seen.blamed_ns.filter(|ns| *ns > 0) {
         let _ = write!(text, " {}", Nanos(ns));
+    }
+    if of_role.is_some() {
+        text += " in all";
     }
     if let Some(culprit) = &seen.culprit {
         let _ = write!(text, " while {} had the CPU", named(culprit));
@@ -221,7 +245,7 @@ pub fn began(episode: &Episode) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::episode::{FirstRemedy, GuardWord, Place, Seen, Trigger};
+    use crate::episode::{FirstRemedy, GuardWord, Place, Trigger};
 
     #[test]
     fn a_line_is_one_line_and_drives_no_terminal() {
@@ -280,5 +304,45 @@ mod tests {
             )
         );
         assert_eq!(began(&Episode::default()), None);
+    }
+
+    #[test]
+    fn one_thread_does_not_get_the_sum_of_its_role() {
+        let victim = Party { role: Some("/x".into()), comm: "vicD".into(), tid: Some(28018), ..Party::default() };
+        let seen = |trigger, ns| Seen {
+            trigger,
+            since_mono_ns: None,
+            victim: Some(victim.clone()),
+            culprit: None,
+            rule: Some(Rule::Class),
+            blamed_ns: Some(ns),
+        };
+        let said = |trigger, ns| {
+            let victim = Some(victim.clone());
+            let seen = seen(trigger, ns);
+            let episode = Episode { victim, ns: Some(ns), rule: seen.rule, trigger: Some(seen), ..Episode::default() };
+            (line(&episode), began(&episode).expect("it began"))
+        };
+        let second = 1_000_000_000;
+        let oldest = Trigger::Oldest { ns: 4 * second, threshold_ns: second };
+        let sum = "tasks of /x, vicD[28018] among them, waited 31.7 s in all";
+        for trigger in [Trigger::Share { share: 1.0, threshold: 0.2 }, oldest] {
+            let (line, began) = said(trigger, 31_700_000_000);
+            assert!(line.contains(&format!(": {sum} (class)")), "{line}");
+            assert!(began.contains(sum), "{began}");
+        }
+        let (line, _) = said(oldest, 4 * second);
+        assert!(line.contains(": vicD[28018] waited 4.00 s (class)"), "{line}");
+    }
+
+    #[test]
+    fn no_word_is_said_twice_and_what_is_over_has_not_just_begun() {
+        let victim = Some(Party { role: Some("/x".into()), ..Party::default() });
+        let (rule, finding) = (Some(Rule::Throttled), Some("throttled".into()));
+        let episode = Episode { stage: Stage::Begun, victim, rule, finding, ..Episode::default() };
+        assert!(line(&episode).ends_with(" has begun: /x tasks waited (throttled)"), "{}", line(&episode));
+        let over = Episode { duration_ns: Some(4_780_000_000), ..episode };
+        let text = line(&over);
+        assert!(text.contains(" has begun and is over: ") && text.ends_with("; it lasted 4.78 s"), "{text}");
     }
 }

@@ -72,6 +72,10 @@ pub(super) struct OpenEpisode {
     end: ClockPair,
     /// Up to when its waits are counted.
     counted: Time,
+    /// The previous reading, also a calm one, and the sums then.
+    read: (Time, Sums),
+    /// The end of the last wait that a reading shows, also a calm one.
+    last_wait: ClockPair,
     /// Whether the last reading was above the threshold.
     was_above: bool,
     /// The other roles above the threshold for this cause at the last reading, and at this one.
@@ -114,6 +118,8 @@ impl OpenEpisode {
             now: Sums::default(),
             end: begun.at,
             counted: begun.since,
+            read: (begun.since, Sums::default()),
+            last_wait: begun.at,
             was_above: false,
             others: BTreeSet::new(),
             others_now: BTreeSet::new(),
@@ -124,6 +130,12 @@ impl OpenEpisode {
             (open.since, open.base, open.counted) = (open.since.max(at), base, at);
         }
         open.now = open.base;
+        // The waits of the present reading end in the interval before it, however long ago the first of the episode was.
+        let previous = past.iter().rev().nth(1).filter(|previous| previous.at.trace >= open.counted);
+        open.read = match previous {
+            Some(previous) => (previous.at.trace, open.sums(previous).unwrap_or(open.base)),
+            None => (open.counted, open.base),
+        };
         open
     }
 
@@ -175,20 +187,23 @@ impl OpenEpisode {
     }
 
     /// Counts the waits up to a reading. Those since the last one above the threshold belong to the episode, too: it ended between the two. And
-    /// conditions about a part of a second stay above their threshold for a while: it lasts until the last of its waits.
+    /// conditions about a part of a second stay above their threshold for a while: it lasts until the last of its waits. A reading shows in which
+    /// interval that was, so calm ones are looked at, too.
     pub fn count(&mut self, reading: &Reading) {
         let (at, is_above) = (reading.at, self.last == reading.at.trace.0);
         self.others = std::mem::take(&mut self.others_now);
+        // Of a group that was removed the sums are known until then.
+        let sums = self.sums(reading).unwrap_or(self.read.1);
+        let late = self.grown(&self.read.1, &sums);
+        if late > Nanos::ZERO {
+            let rest = at.trace.since(self.read.0).saturating_sub(late);
+            self.last_wait = ClockPair { trace: at.trace - rest, wall: WallTime(at.wall.0.saturating_sub(rest.0)) };
+        }
+        self.read = (at.trace, sums);
         if is_above || self.was_above {
-            let before = std::mem::replace(&mut self.counted, at.trace);
-            // Of a group that was removed the sums are known until then.
-            let sums = self.sums(reading).unwrap_or(self.now);
-            let more = self.grown(&self.now, &sums);
-            if more > Nanos::ZERO {
-                self.now = sums;
-                let passed = at.trace.since(before);
-                let rest = passed.saturating_sub(more);
-                self.end = ClockPair { trace: at.trace - rest, wall: WallTime(at.wall.0.saturating_sub(rest.0)) };
+            self.counted = at.trace;
+            if self.grown(&self.now, &sums) > Nanos::ZERO {
+                (self.now, self.end) = (sums, self.last_wait);
             }
         }
         self.was_above = is_above;

@@ -77,6 +77,31 @@ pub enum Trigger {
 }
 
 impl Trigger {
+    /// How long after the begin of what was looked at the longest wait had begun for sure: nothing where that is the begin of a wait.
+    pub(crate) fn looked_before(&self) -> Nanos {
+        match self {
+            Trigger::Verdict { ns, span_ns, .. } => Nanos(span_ns.saturating_sub(*ns)),
+            Trigger::Share { .. } | Trigger::Stalled { .. } | Trigger::Stopped { .. } => Nanos::from_millis(1000),
+            Trigger::Wait { .. }
+            | Trigger::Oldest { .. }
+            | Trigger::Stuck { .. }
+            | Trigger::NotPreempted { .. }
+            | Trigger::Idle { .. } => Nanos::ZERO,
+        }
+    }
+
+    /// Whether so much of blamed time is a sum over the tasks of a role, and not one task's wait. A histogram's step has twice its lower bound.
+    pub(crate) fn is_sum(&self, blamed_ns: u64) -> bool {
+        match self {
+            Trigger::Share { .. } | Trigger::Stalled { .. } | Trigger::Stopped { .. } | Trigger::Verdict { .. } => true,
+            Trigger::Wait { ns, .. }
+            | Trigger::Oldest { ns, .. }
+            | Trigger::Stuck { ns, .. }
+            | Trigger::NotPreempted { ns, .. }
+            | Trigger::Idle { ns, .. } => blamed_ns > ns.saturating_mul(2),
+        }
+    }
+
     /// What was above which threshold: `one wait took 250 ms or more; the threshold is wait = 50.0 ms`.
     pub fn words(&self) -> String {
         let percent = |part: &f64| format!("{:.0} %", part * 100.0);

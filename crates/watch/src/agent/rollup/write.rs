@@ -1,5 +1,6 @@
 //! Writes the rows and files of the intervals.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -31,7 +32,7 @@ const TRIM_EVERY: Duration = Duration::from_secs(600);
 const MOST_PENDING: usize = 4096;
 
 /// Description of this machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Host {
     name: String,
     machine_id: Option<String>,
@@ -76,7 +77,6 @@ pub(super) fn start(
 impl Host {
     fn here(machine: &Machine) -> Host {
         let uname = rustix::system::uname();
-        let labels: Vec<String> = machine.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         Host {
             name: machine.host(),
             machine_id: machine.machine_id.clone(),
@@ -84,7 +84,7 @@ impl Host {
             kernel: machine::kernel(),
             version: machine::text(uname.version()),
             machine: machine::text(uname.machine()),
-            labels: (!labels.is_empty()).then(|| labels.join(",")),
+            labels: words(&machine.labels),
         }
     }
 
@@ -95,6 +95,12 @@ impl Host {
     }
 }
 
+/// Labels in one cell.
+fn words(labels: &BTreeMap<String, String>) -> Option<String> {
+    let words: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    (!words.is_empty()).then(|| words.join(","))
+}
+
 impl Writer {
     fn new(shelf: Shelf, limits: Limits, host: Host, store: &Path) -> Writer {
         let (pending, store) = (Vec::new(), store.to_owned());
@@ -103,6 +109,8 @@ impl Writer {
 
     fn run(mut self, jobs: &Receiver<Work>, board: &Board) {
         for work in jobs {
+            // Cloud images get their name after the start.
+            self.is_called(Host::here(&board.read().machine));
             match self.write(&work) {
                 Ok(()) => board.write(|published| drop(published.problems.remove("tables"))),
                 Err(why) => board.write(|published| {
@@ -110,6 +118,13 @@ impl Writer {
                     published.problems.insert("tables", format!("tables: {why}"));
                 }),
             }
+        }
+    }
+
+    /// The host under its present names gets a row of its own.
+    fn is_called(&mut self, host: Host) {
+        if host != self.host {
+            (self.host, self.hour) = (host, None);
         }
     }
 
@@ -247,7 +262,7 @@ impl Writer {
     /// Each episode has a file of its own, so that it is there once, however often a watch restarts.
     fn episode(&self, episode: &Episode, now: WallTime) -> Result<(), String> {
         let at = WallTime(episode.at_ns);
-        let part = part_name(&[&self.host.name, &episode.id]);
+        let part = part_name(&[self.host_of(episode), &episode.id]);
         let age = u64::try_from(self.limits.age.as_nanos()).unwrap_or(u64::MAX);
         if at.0.saturating_add(age) < now.0 || self.shelf.has(&Partition::of(EPISODES.name, at), &part) {
             return Ok(());
@@ -263,10 +278,11 @@ impl Writer {
             party.as_ref().filter(|party| !party.comm.is_empty()).map(|party| clean(&party.comm).into_owned())
         };
         let (victim_name, culprit_name) = (named(&episode.victim), named(&episode.culprit));
+        let labels = self.labels_of(episode);
         let cells = [
             Cell::Text(&episode.id),
-            Cell::Text(&self.host.name),
-            Cell::text(self.host.machine_id.as_deref()),
+            Cell::Text(self.host_of(episode)),
+            Cell::text(episode.machine_id.as_ref().or(self.host.machine_id.as_ref()).map(String::as_str)),
             episode.at_ns.into(),
             Cell::text(episode.finding.as_ref().map(FindingId::as_str)),
             Cell::text(episode.severity.map(Severity::word)),
@@ -286,7 +302,7 @@ impl Writer {
             Cell::text(episode.problem.as_deref()),
             // From the episode, which may be of another boot than the present one.
             Cell::text(episode.kernel.as_deref()),
-            Cell::text(self.host.labels.as_deref()),
+            Cell::text(labels.as_deref()),
             Cell::number(episode.ended_at_ns),
             Cell::text(episode.ended_by.map(EndReason::word)),
             Cell::number(episode.duration_ns),
@@ -297,6 +313,17 @@ impl Writer {
         out.row(&cells)
     }
 
+    /// What the host was called when the episode began: a restart under another name writes none of the log again.
+    fn host_of<'a>(&'a self, episode: &'a Episode) -> &'a str {
+        episode.host.as_deref().unwrap_or(&self.host.name)
+    }
+
+    /// The labels of its time. Of an episode without the machine's id it is not known whether there were any.
+    fn labels_of(&self, episode: &Episode) -> Option<String> {
+        let own = words(&episode.labels);
+        if episode.machine_id.is_some() { own } else { own.or_else(|| self.host.labels.clone()) }
+    }
+
     /// The location of an episode's trace.
     fn trace_of(&self, episode: &Episode) -> Option<String> {
         let id = match (&episode.trace_of, episode.trace_bytes) {
@@ -304,7 +331,7 @@ impl Writer {
             (None, Some(_)) => &episode.id,
             (None, None) => return None,
         };
-        Some(format!("file://{}{}", self.host.name, self.store.join(id).join(TRACE).display()))
+        Some(format!("file://{}{}", self.host_of(episode), self.store.join(id).join(TRACE).display()))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Tests of the tables that a watch writes.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
@@ -209,4 +208,52 @@ fn the_trace_of_an_episode_is_that_of_the_one_it_shares() {
     assert_eq!(writer.trace_of(&own).as_deref(), Some("file://web1/store/20261123-012345-678/trace.dat"));
     let shared = Episode { trace_of: Some("20261123-012345-600".into()), ..episode };
     assert_eq!(writer.trace_of(&shared).as_deref(), Some("file://web1/store/20261123-012345-600/trace.dat"));
+}
+
+/// A log outlasts names and labels: a restart under others reads it, and writes no episode a second time.
+#[test]
+fn an_episode_has_the_names_of_its_own_time() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let mut writer = writer(place.path());
+    writer.limits.age = Duration::from_secs(10 * 3600);
+    let labels = BTreeMap::from([("site".to_owned(), "before".to_owned())]);
+    let (host, machine_id) = (Some("before".to_owned()), Some("m".to_owned()));
+    let own = Episode { host, machine_id, labels, ..episode(0) };
+    let unlabelled = Episode { labels: BTreeMap::new(), ..own.clone() };
+    let mut shown = Shown::default();
+    for episode in [&own, &unlabelled, &episode(1)] {
+        writer.episode_row(&mut shown, episode).expect("a row");
+    }
+    let column = |name: &str| EPISODES.columns.iter().position(|column| column.name == name).expect("a column");
+    let columns = ["host", "machine_id", "labels"].map(column);
+    let of = |row: &Vec<String>| columns.map(|column| row[column].clone());
+    let [before, id] = [r#"Text("before")"#, r#"Text("m")"#];
+    assert_eq!(of(&shown.0[0]), [before, id, r#"Text("site=before")"#]);
+    assert_eq!(of(&shown.0[1]), [before, id, "Empty"]);
+    assert_eq!(
+        of(&shown.0[2]),
+        [r#"Text("web1")"#, "Empty", r#"Text("site=fra1")"#],
+        "the present ones where it has none"
+    );
+    for name in ["web1", "web2"] {
+        writer.is_called(Host { name: name.to_owned(), ..writer.host.clone() });
+        assert_eq!(writer.write(&work(&Scene::new(), 5, std::slice::from_ref(&own))), Ok(()));
+    }
+    let files = files(&place.path().join("tables"));
+    let of_it: Vec<&String> = files.iter().filter(|file| file.contains("table=episodes/")).collect();
+    assert!(matches!(&of_it[..], [one] if one.contains("before")), "{files:#?}");
+}
+
+#[test]
+fn a_host_that_gets_its_name_after_the_start_has_it_from_then_on() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let board = Board::default();
+    let machine = Machine { named: Some("late".into()), ..Machine::default() };
+    board.write(|published| published.machine = Arc::new(machine));
+    let (work_to, jobs) = channel();
+    work_to.send(work(&Scene::new(), 5, &[])).expect("it is open");
+    drop(work_to);
+    writer(place.path()).run(&jobs, &board);
+    let files = files(&place.path().join("tables"));
+    assert!(!files.is_empty() && files.iter().all(|file| file.contains("late")), "{files:#?}");
 }

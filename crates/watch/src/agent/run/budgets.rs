@@ -67,7 +67,15 @@ impl LineBudget {
 pub(super) struct TraceBudget {
     of_class: BTreeMap<VictimClass, Budget>,
     /// When each culprit last had a trace. As many as traces that the budget allows in an interval, and who shares them.
-    last: BTreeMap<Cause, Instant>,
+    last: BTreeMap<Cause, Last>,
+}
+
+/// The last trace of a culprit.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    at: Instant,
+    /// Whether it took one of the budget: who shares another one's trace took none.
+    is_taken: bool,
 }
 
 /// Whether an episode gets a trace.
@@ -87,26 +95,27 @@ pub(super) enum Traced {
 
 impl TraceBudget {
     pub fn take(&mut self, cause: &Cause, every: Duration, now: Instant) -> Traced {
-        self.last.retain(|_, last| now.duration_since(*last) < every);
+        self.last.retain(|_, last| now.duration_since(last.at) < every);
         if let Some(last) = self.last.get(cause) {
-            return Traced::SameCulprit(now.duration_since(*last));
+            return Traced::SameCulprit(now.duration_since(last.at));
         }
         let budget = self.of_class.entry(cause.class).or_insert_with(|| Budget::full(TRACES, now));
         if budget.take(TRACES, every, now).is_err() {
             return Traced::UsedUp;
         }
-        self.last.insert(cause.clone(), now);
+        self.last.insert(cause.clone(), Last { at: now, is_taken: true });
         Traced::Yes
     }
 
     /// An episode is in another one's trace.
     pub fn share(&mut self, cause: &Cause, now: Instant) {
-        self.last.insert(cause.clone(), now);
+        let is_taken = self.last.get(cause).is_some_and(|last| last.is_taken);
+        self.last.insert(cause.clone(), Last { at: now, is_taken });
     }
 
     /// A trace could not be kept: another one may be taken.
     pub fn give_back(&mut self, cause: &Cause) {
-        if self.last.remove(cause).is_some()
+        if self.last.remove(cause).is_some_and(|last| last.is_taken)
             && let Some(budget) = self.of_class.get_mut(&cause.class)
         {
             budget.left = (budget.left + 1).min(TRACES);
@@ -214,5 +223,21 @@ mod tests {
             assert_eq!(budget.take(&hog, EVERY, now), Traced::Yes);
             budget.give_back(&hog);
         }
+    }
+
+    #[test]
+    fn who_shared_a_trace_gives_nothing_back() {
+        let mut budget = TraceBudget::default();
+        let now = Instant::now();
+        let of = |name: &str| cause(name, unstarve_sched::Rule::Class, RoleKind::Other);
+        for name in ["first", "second"] {
+            assert_eq!(budget.take(&of(name), EVERY, now), Traced::Yes);
+        }
+        let along = ["a", "b", "first"].map(of);
+        along.iter().for_each(|cause| budget.share(cause, now));
+        // The trace of `first` could not be kept.
+        along.iter().for_each(|cause| budget.give_back(cause));
+        let given: Vec<_> = ["a", "b", "c"].map(|name| budget.take(&of(name), EVERY, now)).into();
+        assert_eq!(given, [Traced::Yes, Traced::Yes, Traced::UsedUp], "one was left, and one was given back");
     }
 }
