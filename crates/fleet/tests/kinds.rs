@@ -316,6 +316,25 @@ fn merged_files_that_are_not_copied_are_said() {
     assert_ne!(migrated(&old, &another).problems, []);
 }
 
+/// What comes into the old directory after the migration began is said in each run: a plan is made once.
+#[test]
+fn files_that_come_after_the_migration_began_are_said() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let (old, new) = (place.path().join("old"), place.path().join("new"));
+    early_copy("host", &old);
+    std::fs::create_dir(&new).expect("it can be made");
+    assert_eq!(migrated(&old, &new).problems, []);
+    let hour = old.join(Partition::of(HOSTS.name, NOW).path());
+    std::fs::create_dir_all(&hour).expect("it can be made");
+    std::fs::write(hour.join("late.parquet"), row()).expect("it can be written");
+    for run in 0..2 {
+        let problems = migrated(&old, &new).problems;
+        let is_said =
+            |it: &unstarve_fleet::Problem| it.path.ends_with("late.parquet") && it.why.contains("after the migration");
+        assert!(matches!(&problems[..], [only] if is_said(only)), "{run}: {problems:?}");
+    }
+}
+
 /// A host's directory in which a watch of today has begun: what lies in the old layout is copied, and nothing else.
 #[test]
 fn the_old_part_of_an_upgraded_host_is_copied() {

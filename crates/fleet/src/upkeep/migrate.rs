@@ -124,22 +124,50 @@ fn plan(old: &Store, new: &Store, problems: &mut Vec<Problem>) -> Result<Plan, F
     let bad = |why: String| FleetError::Rows { path: new.path().join("state").join(PLAN_NAME), why };
     if let Some(text) = new.note(PLAN_NAME, MAX_PLAN_BYTES)? {
         let plan: Plan = serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
-        return match plan.from == from {
-            true => Ok(plan),
-            false => Err(bad(format!("{} was copied here; expected another new store", plan.from.display()))),
-        };
+        if plan.from != from {
+            return Err(bad(format!("{} was copied here; expected another new store", plan.from.display())));
+        }
+        plan.note_later(&hours(old, problems, &mut Vec::new())?, problems);
+        return Ok(plan);
     }
-    let (top, mut hours, mut left_out) = (old.top()?, Vec::new(), Vec::new());
-    for partition in old.hours_in(&top, problems)? {
-        let Some(hour) = walk(&top, &partition)? else { continue };
-        let files = early::counting(old, &hour, &partition.path().display().to_string(), &mut left_out)?;
-        let Partition { table, date, hour } = partition;
-        hours.push(PlannedHour { table, date, hour, files });
-    }
-    let plan = Plan { from, hours, left_out };
+    let mut left_out = Vec::new();
+    let plan = Plan { from, hours: hours(old, problems, &mut left_out)?, left_out };
     let text = serde_json::to_vec(&plan).map_err(|error| bad(error.to_string()))?;
     new.put_note(PLAN_NAME, &text)?;
     Ok(plan)
+}
+
+/// What counts in the old directory now.
+fn hours(
+    old: &Store,
+    problems: &mut Vec<Problem>,
+    left_out: &mut Vec<(PathBuf, String)>,
+) -> Result<Vec<PlannedHour>, FleetError> {
+    let (top, mut hours) = (old.top()?, Vec::new());
+    for partition in old.hours_in(&top, problems)? {
+        let Some(hour) = walk(&top, &partition)? else { continue };
+        let files = early::counting(old, &hour, &partition.path().display().to_string(), left_out)?;
+        let Partition { table, date, hour } = partition;
+        hours.push(PlannedHour { table, date, hour, files });
+    }
+    Ok(hours)
+}
+
+impl Plan {
+    /// Says which files came after it was made: their rows may be in others that it has, so they are not copied.
+    fn note_later(&self, now: &[PlannedHour], problems: &mut Vec<Problem>) {
+        for hour in now {
+            let is_same = |other: &&PlannedHour| {
+                (&other.table, &other.date, &other.hour) == (&hour.table, &hour.date, &hour.hour)
+            };
+            let planned = self.hours.iter().find(is_same).map_or(&[][..], |planned| &planned.files);
+            let partition = Partition { table: hour.table.clone(), date: hour.date.clone(), hour: hour.hour.clone() };
+            for name in hour.files.iter().filter(|name| !planned.contains(name)) {
+                let why = "it came after the migration began, and is not copied; migrate into another new store";
+                Problem::new(partition.path().join(name), why).add(problems);
+            }
+        }
+    }
 }
 
 fn piece_name(name: &str, piece: usize) -> String {
