@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use unstarve_fleet::{DecodeLimits, counting_files, decode};
+use unstarve_fleet::{DecodeLimits, counting, decode};
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, parquet_file};
 
@@ -85,7 +85,7 @@ impl Fleet {
 
     /// The hosts that a reader sees; each once.
     fn check(&self) {
-        let files = counting_files(&self.path).expect("it can be read");
+        let files = counting(&self.path).expect("it can be read").files;
         let seen: Vec<String> = files.iter().flat_map(|file| hosts_in(&file.path)).collect();
         let count = seen.len();
         let seen: BTreeSet<String> = seen.into_iter().collect();

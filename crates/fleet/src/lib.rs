@@ -3,7 +3,7 @@
 //! Hosts' files are copied below `hosts/v1/table=NAME/date=…/hour=…/`. [`compact`] merges the files of an hour into a few sorted
 //! ones below `merged/v1/`, where any engine reads each row once by listing the directory. What was merged is recorded in numbered
 //! *commits* below `state/v1/`: first a commit is on disk, then its files are moved to their place, so a compactor may be killed at
-//! any moment. [`counting_files`] gives the files of a reader who wants what is not merged yet, too (docs/fleet.md).
+//! any moment. [`counting`] gives the files of a reader who wants what is not merged yet, too (docs/fleet.md).
 //!
 //! | module | what it is | uses |
 //! |---|---|---|
@@ -37,6 +37,6 @@ pub use error::FleetError;
 #[cfg(feature = "columnar")]
 pub use merge::{Done, Options};
 pub use problem::Problem;
-pub use store::{Counting, CountingFile, CountingKind, Effect, Holds, Store, StoreKind, counting, counting_files};
+pub use store::{Counting, CountingFile, CountingKind, Effect, Holds, Store, StoreKind, counting};
 #[cfg(feature = "columnar")]
 pub use upkeep::{Migrated, Status, TableStatus, Verified, compact, migrate, status, verify};

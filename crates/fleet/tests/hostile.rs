@@ -14,8 +14,8 @@ use arrow_array::{
 };
 use parquet::arrow::ArrowWriter;
 use unstarve_fleet::{
-    DecodeLimits, Done, Effect, FleetError, Name, Needed, Options, Problem, Store, compact, counting, counting_files,
-    decode, status, verify,
+    DecodeLimits, Done, Effect, FleetError, Name, Needed, Options, Problem, Store, compact, counting, decode, status,
+    verify,
 };
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, arrow_type, parquet_file};
@@ -69,7 +69,7 @@ impl Place {
     /// The hosts of an hour that a reader sees, sorted.
     fn hosts(&self, hour: u64) -> Vec<String> {
         let mut hosts = Vec::new();
-        for file in counting_files(&self.path()).expect("it can be read") {
+        for file in counting(&self.path()).expect("it can be read").files {
             if file.partition.begin() != Some(WallTime(START + hour * HOUR)) {
                 continue;
             }
@@ -502,7 +502,7 @@ fn what_others_can_write_is_not_believed() {
                 "link" => matches!(error, FleetError::Io { .. }),
                 _ => matches!(error, FleetError::Untrusted { .. }),
             };
-            let read = counting_files(&place.path());
+            let read = counting(&place.path());
             assert!(read.as_ref().is_err_and(is_refused), "{case}: {read:?}");
             // One hour's is a problem of that hour.
             let compacted = compact(&place.store(), &options(NOW));

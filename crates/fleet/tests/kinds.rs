@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use unstarve_fleet::{
-    CountingFile, CountingKind, DecodeLimits, FleetError, Migrated, Needed, Options, Store, Sum, compact,
-    counting_files, decode, migrate, verify,
+    CountingFile, CountingKind, DecodeLimits, FleetError, Migrated, Needed, Options, Store, Sum, compact, counting,
+    decode, migrate, verify,
 };
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, named, parquet_file};
@@ -21,7 +21,7 @@ type Rows = BTreeMap<String, (u64, Sum)>;
 
 fn rows(path: &Path) -> Rows {
     let mut rows = Rows::new();
-    for file in counting_files(path).expect("it can be read") {
+    for file in counting(path).expect("it can be read").files {
         add(&mut rows, &file.table, &file.path);
     }
     rows
@@ -87,7 +87,7 @@ fn each_kind_of_directory() {
             put(place.path().join(path.replace('@', &hour.display().to_string())));
         }
         let before = files(place.path()).len();
-        let counted = counting_files(place.path()).map(|files| files.len()).map_err(|error| error.to_string());
+        let counted = counting(place.path()).map(|counted| counted.files.len()).map_err(|error| error.to_string());
         match read {
             Ok(count) => assert_eq!(counted, Ok(count), "{name}"),
             Err(word) => assert!(counted.as_ref().is_err_and(|why| why.contains(word)), "{name}: {counted:?}"),
@@ -103,7 +103,7 @@ fn each_kind_of_directory() {
             }
         }
     }
-    assert!(matches!(counting_files(Path::new("/nowhere/at/all")), Err(FleetError::Io { .. })));
+    assert!(matches!(counting(Path::new("/nowhere/at/all")), Err(FleetError::Io { .. })));
 }
 
 /// Which merged files have rows by the hour, and that a reader goes without them where they are missing.
@@ -115,7 +115,7 @@ fn rows_by_the_hour_are_given_where_they_are() {
     migrated(&early("hourly"), &new);
     merge(&new);
     let hourly = || {
-        let files = counting_files(&new).expect("it can be read").into_iter();
+        let files = counting(&new).expect("it can be read").files.into_iter();
         files.filter(|file| matches!(&file.kind, CountingKind::Merged { hourly: Some(path) } if path.exists())).count()
     };
     let there = files(&new.join("hourly")).len();
@@ -129,8 +129,8 @@ fn rows_by_the_hour_are_given_where_they_are() {
         assert!(copied.expect("cp can be started").success());
     }
     let is_merged = |file: &CountingFile| matches!(file.kind, CountingKind::Merged { .. });
-    let merged = counting_files(&new).expect("it can be read").into_iter().filter(is_merged).count();
-    let of_copy = counting_files(&copy).expect("it can be read");
+    let merged = counting(&new).expect("it can be read").files.into_iter().filter(is_merged).count();
+    let of_copy = counting(&copy).expect("it can be read").files;
     assert_eq!((of_copy.len(), of_copy.iter().all(is_merged)), (merged, true), "all rows that are merged");
     assert!(of_copy.iter().any(|file| matches!(&file.kind, CountingKind::Merged { hourly: Some(_) })));
     std::fs::remove_dir_all(new.join("hourly")).expect("ours");

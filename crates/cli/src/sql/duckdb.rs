@@ -20,22 +20,22 @@ use super::bucket::Bucket;
 use super::prelude::quoted;
 use crate::output::OurLines;
 
-const NAME: &str = "duckdb";
+const PROGRAM_NAME: &str = "duckdb";
 
-const ADVICE: &str = "it is the engine of `unstarve sql`, one file that needs nothing else: `pip install duckdb-cli`, or \
+const HOW_TO_INSTALL: &str = "it is the engine of `unstarve sql`, one file that needs nothing else: `pip install duckdb-cli`, or \
                       https://duckdb.org (1.5 was tried). Other engines read the tables as well: docs/engines.md";
 
 /// Signals that stop a question.
-const STOPPING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+const STOP_SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 /// How soon a signal or the end of the time is noticed.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// So long a program that is to end waits for whoever reads its output.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a stopped program waits for its reader to take what was written.
 const MAX_WAIT_FOR_END: Duration = Duration::from_secs(2);
-/// Of what DuckDB says about an error, so much is kept.
-const MAX_SAID: u64 = 64 << 10;
+/// How much of DuckDB's error text is kept.
+const MAX_ERROR_BYTES: u64 = 64 << 10;
 
 /// Where it writes Parquet.
-pub const ROWS: &str = "/dev/stdout";
+pub const PARQUET_OUTPUT: &str = "/dev/stdout";
 
 /// The program.
 pub struct DuckDb(Program);
@@ -51,14 +51,14 @@ pub enum Form {
 }
 
 /// Rows that a table for people has at most.
-const SHOWN: usize = 10_000;
+const MAX_TABLE_ROWS: usize = 10_000;
 
 impl Form {
     fn arguments(self) -> Vec<String> {
         match self {
             Form::Table(columns) => {
                 let width = columns.unwrap_or(1_000_000);
-                vec!["-cmd".into(), format!(".maxrows {SHOWN}"), "-cmd".into(), format!(".maxwidth {width}")]
+                vec!["-cmd".into(), format!(".maxrows {MAX_TABLE_ROWS}"), "-cmd".into(), format!(".maxwidth {width}")]
             }
             Form::Csv => ["-csv", "-nullvalue", ""].map(str::to_owned).to_vec(),
             Form::Json => vec!["-json".into()],
@@ -73,7 +73,7 @@ impl Form {
                 // What DuckDB takes for one statement may end with comments: the parenthesis has a line of its own.
                 let bare = statement.trim();
                 let bare = bare.rsplit_once(';').filter(|(_, rest)| is_comment(rest)).map_or(bare, |(bare, _)| bare);
-                format!("copy (\n{bare}\n) to '{ROWS}' (format parquet, compression zstd)")
+                format!("copy (\n{bare}\n) to '{PARQUET_OUTPUT}' (format parquet, compression zstd)")
             }
             _ => statement.to_owned(),
         }
@@ -90,10 +90,10 @@ impl DuckDb {
     /// # Errors
     /// If there is none, or others could have written it.
     pub fn find() -> Result<DuckDb> {
-        match Program::find(NAME) {
+        match Program::find(PROGRAM_NAME) {
             Ok(program) => Ok(DuckDb(program)),
             Err(error) if error.is_absent() => {
-                let why = format!("{NAME} is not installed: it is not in the PATH; {ADVICE}");
+                let why = format!("{PROGRAM_NAME} is not installed: it is not in the PATH; {HOW_TO_INSTALL}");
                 Err(OurLines(why).into())
             }
             Err(error) => Err(error.into()),
@@ -178,7 +178,7 @@ pub type Row = serde_json::Map<String, serde_json::Value>;
 /// Passes on what it writes until it ends, or has to.
 fn finish(mut child: Child, time: Option<Duration>, out: &mut (dyn Write + Send)) -> Result<()> {
     let stopped = Arc::new(AtomicBool::new(false));
-    for signal in STOPPING.into_iter().filter(|signal| !is_ignored(*signal)) {
+    for signal in STOP_SIGNALS.into_iter().filter(|signal| !is_ignored(*signal)) {
         signal_hook::flag::register(signal, Arc::clone(&stopped))?;
     }
     let (rows, said) = (child.stdout.take(), child.stderr.take());
@@ -188,7 +188,7 @@ fn finish(mut child: Child, time: Option<Duration>, out: &mut (dyn Write + Send)
         scope.spawn(move || pass(rows, out, &done));
         let said = scope.spawn(move || text_of(said));
         let passed = loop {
-            match written.recv_timeout(LOOK_EVERY) {
+            match written.recv_timeout(STOP_POLL_INTERVAL) {
                 Ok(passed) => break passed,
                 Err(RecvTimeoutError::Disconnected) => break Ok(()),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -233,7 +233,7 @@ fn pass(rows: Option<impl Read>, out: &mut (dyn Write + Send), done: &Sender<io:
 fn text_of(said: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
     if let Some(mut said) = said {
-        let _ = said.by_ref().take(MAX_SAID).read_to_end(&mut bytes);
+        let _ = said.by_ref().take(MAX_ERROR_BYTES).read_to_end(&mut bytes);
         // A pipe that nobody empties would hold it up.
         let _ = io::copy(&mut said, &mut io::sink());
     }
@@ -242,17 +242,17 @@ fn text_of(said: Option<impl Read>) -> String {
 
 /// DuckDB's words, and what to do.
 fn explained(said: &str) -> anyhow::Error {
-    const ADVICE: [(&str, &str); 5] = [
+    const ADVICE_BY_WORDS: [(&str, &str); 5] = [
         ("Out of Memory", "--memory SIZE allows more"),
         ("unrecognized configuration parameter", "a newer DuckDB is needed; 1.5 was tried"),
         ("httpfs", "buckets need DuckDB's extension: duckdb -c 'install httpfs'"),
-        ("read_parquet(", DAMAGED),
-        ("Parquet", DAMAGED),
+        ("read_parquet(", ADVICE_IF_DAMAGED),
+        ("Parquet", ADVICE_IF_DAMAGED),
     ];
     // Its own guess is a table of the system.
     let lines = said.lines().filter(|line| !line.starts_with("Did you mean"));
     let words = lines.map(|line| clean(line).into_owned()).collect::<Vec<_>>().join("\n");
-    let advice = ADVICE.iter().find(|(sign, _)| said.contains(sign)).map(|(_, advice)| (*advice).to_owned());
+    let advice = ADVICE_BY_WORDS.iter().find(|(sign, _)| said.contains(sign)).map(|(_, advice)| (*advice).to_owned());
     let there_are = || format!("tables and views: {}", super::prelude::names().join(", "));
     let advice = if said.contains("Table with name") { Some(there_are()) } else { advice };
     let advice = advice.map(|advice| format!("\n{advice}")).unwrap_or_default();
@@ -260,7 +260,7 @@ fn explained(said: &str) -> anyhow::Error {
 }
 
 /// What to do about a file that cannot be read.
-const DAMAGED: &str = "a file may be damaged: `unstarve fleet verify DIR` names it, and `--merged` asks only what \
+const ADVICE_IF_DAMAGED: &str = "a file may be damaged: `unstarve fleet verify DIR` names it, and `--merged` asks only what \
                        `unstarve fleet compact` has examined";
 
 /// A directory of its own for what does not fit into memory.

@@ -109,7 +109,7 @@ pub fn run(args: &SqlArgs) -> Result<ExitCode> {
     let bucket = || Bucket::new(args.endpoint.as_deref(), clear, |name| std::env::var(name).ok());
     let found = place::find(&places, ask, bucket, &duckdb)?;
     let spill = Spill::new()?;
-    let writes = (args.format_of_rows()? == Format::Parquet).then_some(duckdb::ROWS);
+    let writes = (args.format_of_rows()? == Format::Parquet).then_some(duckdb::PARQUET_OUTPUT);
     let limits = Limits { memory: args.memory, spill: spill.path(), writes };
     if let Some(file) = &args.page {
         let page = Page { file, places: &places, changed_at: args.changed_at.as_deref(), link: args.link.as_ref() };
@@ -200,7 +200,7 @@ impl Format {
 /// Whether an argument is SQL: it begins with a word of SQL, and there is no such file.
 fn is_statement(text: &str) -> bool {
     // Those that change something are refused as statements, not taken for paths.
-    const FIRST: [&str; 17] = [
+    const FIRST_WORDS: [&str; 17] = [
         "select",
         "with",
         "from",
@@ -222,7 +222,7 @@ fn is_statement(text: &str) -> bool {
     let bare = text.trim_start();
     let first: String = bare.chars().take_while(|c| c.is_ascii_alphabetic()).collect();
     let first = if first.is_empty() { bare.chars().take(1).collect() } else { first.to_ascii_lowercase() };
-    let is_word = FIRST.contains(&first.as_str()) || bare.starts_with("--");
+    let is_word = FIRST_WORDS.contains(&first.as_str()) || bare.starts_with("--");
     // A word of one's own is no path either, if it has neither a separator nor an ending.
     let is_sentence = text.trim().contains(char::is_whitespace) && !text.contains(['/', '\\']) && !text.contains("://");
     (is_word && text.contains(char::is_whitespace) || is_sentence) && !std::path::Path::new(text).exists()

@@ -155,7 +155,7 @@ fn of_directory(path: &Path, ask: Ask, found: &mut Found, left_out: &mut LeftOut
             CountingKind::OfHost => None,
             CountingKind::Merged { hourly } => hourly.as_deref().map(text).transpose()?.map(str::to_owned),
         };
-        // Whoever may write a file here could take all tables away with one of another name.
+        // A host could add a file of any table name; one that DuckDB cannot read would fail every question.
         if unstarve_tables::named(&table).is_none() {
             continue;
         }

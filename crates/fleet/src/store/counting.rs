@@ -47,14 +47,6 @@ pub struct Counting {
     pub problems: Vec<Problem>,
 }
 
-/// The files that count, as [`counting`] gives them.
-///
-/// # Errors
-/// As [`counting`].
-pub fn counting_files(path: &Path) -> Result<Vec<CountingFile>, FleetError> {
-    counting(path).map(|counting| counting.files)
-}
-
 /// The files that count in a directory: a store's (of a copy of its `merged/` alone all of them), a host's (`v1/…`, and what an earlier version wrote beside it), or that of an
 /// earlier version (`table=…`). Files of an hour that was dropped do not count; links and what has no file's name are left out.
 ///

@@ -11,7 +11,7 @@ mod place;
 mod trees;
 
 pub(crate) use counting::walk;
-pub use counting::{Counting, CountingFile, CountingKind, counting, counting_files};
+pub use counting::{Counting, CountingFile, CountingKind, counting};
 #[cfg(feature = "columnar")]
 pub(crate) use digest::digest_of;
 pub use directory::Store;

@@ -12,7 +12,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use parquet::arrow::ArrowWriter;
 use unstarve_fleet::{
-    CountingKind, DecodeLimits, FleetError, Options, Status, Store, compact, counting_files, decode, status, verify,
+    CountingKind, DecodeLimits, FleetError, Options, Status, Store, compact, counting, decode, status, verify,
 };
 use unstarve_model::WallTime;
 use unstarve_tables::{BLAME_ROLLUP, Cell as Value, Partition, Shelf, parquet_file};
@@ -190,7 +190,7 @@ impl World {
     /// The rows that a reader gets.
     fn found(&self) -> Rows {
         let mut found = Rows::new();
-        for file in counting_files(&self.path()).expect("it can be read") {
+        for file in counting(&self.path()).expect("it can be read").files {
             assert!(file.path.exists(), "{} counts and is not there", file.path.display());
             let ids = self.ids(&file.path).unwrap_or_default();
             if let CountingKind::Merged { hourly: Some(hourly) } = &file.kind {
