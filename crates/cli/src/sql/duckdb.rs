@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{MemfdFlags, memfd_create};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use unstarve_files::Program;
 use unstarve_files::program::{InheritedFile, keep};
+use unstarve_files::{Directory, Program};
 use unstarve_model::clean;
 
 use super::bucket::Bucket;
@@ -263,18 +263,15 @@ fn explained(said: &str) -> anyhow::Error {
 const ADVICE_IF_DAMAGED: &str = "a file may be damaged: `unstarve fleet verify DIR` names it, and `--merged` asks only what \
                        `unstarve fleet compact` has examined";
 
-/// A directory of its own for what does not fit into memory.
+/// A directory of its own for what does not fit into memory. Nobody else can lead DuckDB's temporary files elsewhere.
 pub struct Spill(PathBuf);
 
 impl Spill {
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be made, or somebody else owns the directory for temporary files.
     pub fn new() -> Result<Spill> {
         let path = std::env::temp_dir().join(format!("unstarve-sql-{:016x}", random()?));
-        std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
-            .create(&path)
-            .with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Spill(path))
+        Ok(Spill(Directory::make(&path)?.path().to_owned()))
     }
 
     pub fn path(&self) -> &std::path::Path {

@@ -245,6 +245,25 @@ fn an_interrupted_statement_leaves_nothing() {
     assert_eq!(below(place.path()).len() + below(spill.path()).len(), 0);
 }
 
+/// Root's temporary files are not written where another user could lead them elsewhere.
+#[test]
+fn a_directory_of_somebody_else_is_not_spilled_into() {
+    if !has_duckdb() {
+        return;
+    }
+    let place = tempfile::tempdir().expect("a place for files");
+    if std::os::unix::fs::chown(place.path(), Some(65_534), None).is_err() {
+        unstarve_testing::not_possible_here("only root gives a directory away");
+        return;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+    let output = command.args(["sql", "select 1", REAL]).env("TMPDIR", place.path()).stdin(Stdio::null()).output();
+    let output = output.expect("it can be started");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(text(&output.stderr).contains("belongs to user 65534"), "{output:?}");
+    assert_eq!(below(place.path()).len(), 0);
+}
+
 /// A program whose output nobody takes ends all the same, and one that was started to ignore SIGHUP goes on.
 #[test]
 fn a_signal_ends_what_nobody_reads() {
