@@ -37,7 +37,8 @@ HOGS = {
     "quota": (None, 0, 0),
     "equals": ((4.0, 4.0), 0, 0),
     "nice-19": ((4.0, 4.0), 0, 0),
-    "little": ((0.02, 0.2), 20, 0),
+    # A tenth is where the table of verdicts begins to warn.
+    "little": ((0.01, 0.2), 20, 0),
 }
 
 
@@ -183,7 +184,9 @@ def judge(planted, episodes):
         return "" if right else ("no line" if not about else "another rule")
     if not by_culprit:
         return "no line" if not about else "another culprit"
-    if not any("class" in (episode.get("rule"), (episode.get("trigger") or {}).get("rule")) for episode in by_culprit):
+    # Among real-time tasks the priority decides.
+    rule = "priority" if planted["kind"] == "over-real-time" else "class"
+    if not any(rule in (episode.get("rule"), (episode.get("trigger") or {}).get("rule")) for episode in by_culprit):
         return "another rule"
     named = [episode for episode in by_culprit if episode in about]
     if not named:

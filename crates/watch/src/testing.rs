@@ -128,6 +128,22 @@ impl Scene {
         self
     }
 
+    /// A role waits, and nobody is blamed yet: the wait lasts.
+    pub fn waits_on(mut self, victim: &str, ns: u64) -> Scene {
+        let id = self.id(victim).index();
+        self.waits[id].waited = Nanos(self.waits[id].waited.0 + ns);
+        self
+    }
+
+    /// A wait that lasted has ended: it is blamed, and was counted as waited before.
+    pub fn blame_late(mut self, victim: &str, occupant: RoleKind, ns: u64) -> Scene {
+        let id = self.id(victim).index();
+        let waited = self.waits[id].waited;
+        self = self.blame(victim, occupant, ns);
+        self.waits[id].waited = waited;
+        self
+    }
+
     /// Real-time tasks have this CPU for this long. By default they have CPUs for as long as they are blamed for.
     pub fn real_time(mut self, cpu: u32, ns: u64) -> Scene {
         add(&mut self.real_time, cpu, ns);

@@ -92,6 +92,24 @@ fn what_pauses_for_less_than_calm_is_one_episode_with_one_sum() {
     assert_eq!(sums, [Some(Nanos(8 * 240 * MS)); 2]);
 }
 
+/// One long wait: it is waited in each reading, and blamed in the one after its end.
+#[test]
+fn a_wait_that_is_blamed_when_it_ends_is_counted_from_its_begin() {
+    let mut scene = Scene::new().group("/a");
+    let mut scenes = vec![scene.clone(); 5];
+    for _ in 0..5 {
+        scene = scene.waits_on("/a", 250 * MS);
+        scenes.push(scene.clone());
+    }
+    scene = scene.blame_late("/a", RoleKind::RealTime, 1_250 * MS).wait("/a", 1_250 * MS);
+    scenes.push(scene.clone());
+    scenes.extend(std::iter::repeat_n(scene, 40));
+    let (_, ended) = play(&mut detector(), &scenes);
+    let [ended] = &ended[..] else { panic!("{ended:?}") };
+    assert_eq!((ended.totals.by_cause, ended.totals.waited), (Some(Nanos(1_250 * MS)), Some(Nanos(1_250 * MS))));
+    assert!(ended.duration >= Nanos(1_250 * MS) && ended.duration <= Nanos(1_500 * MS), "{ended:?}");
+}
+
 /// A burst that lies within one interval, after others in an interval long before.
 #[test]
 fn what_pauses_for_less_than_calm_lasts_until_its_last_wait() {

@@ -147,15 +147,24 @@ impl OpenEpisode {
         // A role that is new has sums from zero; a group with a limit has not.
         let is_role = self.group.is_none();
         let sums = |reading: &Arc<Reading>| self.sums(reading).or(is_role.then(Sums::default));
-        let mut known = earlier.filter_map(|reading| Some((reading.at.trace, sums(reading)?)));
-        let mut first = known.next()?;
-        for next in known {
-            if self.grown(&first.1, &next.1).0.saturating_mul(LITTLE) >= next.0.since(first.0).0 {
-                break;
-            }
-            first = next;
-        }
-        Some(first)
+        let known: Vec<_> = earlier.filter_map(|reading| Some((reading.at.trace, sums(reading)?))).collect();
+        let is_little = |pair: &[(Time, Sums)]| {
+            let [first, next] = pair else { return false };
+            self.grown(&first.1, &next.1).0.saturating_mul(LITTLE) < next.0.since(first.0).0
+        };
+        let quiet = known.windows(2).take_while(|pair| is_little(pair)).count();
+        let latest = past.back().and_then(sums);
+        let from_here = known.get(..=quiet)?.iter().rev();
+        let first = from_here.clone().find(|(_, then)| !self.is_blamed_late(then, latest.as_ref()));
+        first.or(known.first()).copied()
+    }
+
+    /// Whether more is blamed since then than was waited: a wait that lasts is waited at once and blamed when it ends, so it began earlier.
+    fn is_blamed_late(&self, then: &Sums, latest: Option<&Sums>) -> bool {
+        // What a limit stops is no wait until it may run again.
+        let is_throttled = self.cause.rule == Some(Rule::Throttled);
+        let latest = latest.filter(|_| self.group.is_none() && !is_throttled);
+        latest.is_some_and(|latest| self.grown(then, latest) > latest.waited.saturating_sub(then.waited))
     }
 
     /// What is kept of it when it has ended.
