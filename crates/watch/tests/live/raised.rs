@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use unstarve_diagnose::report::Culprit;
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::{Nanos, Severity, Tid};
 use unstarve_record::{BufferSize, Flight};
@@ -75,11 +76,14 @@ pub fn is_found() -> Ended {
     let source = unstarve_readers::open(&file).map_err(|error| error.to_string())?;
     let options = Options { selection, ..Options::default() };
     let report = explain(source, &options, |_| {}).map_err(|error| error.to_string())?;
-    let blames =
-        |culprit: &&unstarve_diagnose::report::Culprit| culprit.rule == Rule::Class && culprit.tids.contains(&raised.0);
+    let blames = |culprit: &&Culprit| culprit.rule == Rule::Class && culprit.tids.contains(&raised.0);
     let mut loud = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
-    let culprit = loud.find_map(|finding| finding.culprits.iter().find(blames));
-    let culprit = culprit.unwrap_or_else(|| panic!("{equal} behind {raised} for {had}: {:#?}", report.findings));
+    let is_blamed = loud.any(|finding| finding.culprits.iter().any(|culprit| blames(&culprit)));
+    assert!(is_blamed, "{equal} behind {raised} for {had}: {:#?}", report.findings);
+    // A finding may be about others of this CPU as well. The equal began to wait before the task raised itself.
+    let mut waits = report.worst_waits.iter().filter(|wait| wait.tid == equal.0);
+    let culprit = waits.find_map(|wait| wait.blame.iter().find(blames));
+    let culprit = culprit.unwrap_or_else(|| panic!("{equal} behind {raised} for {had}: {:#?}", report.worst_waits));
     let ns = Nanos(culprit.ns);
     println!("by its own log {had}, by explain {ns}");
     let is_near = ns >= Nanos(had.0 * 9 / 10) && ns <= had + TURN;
