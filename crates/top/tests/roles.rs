@@ -47,6 +47,7 @@ fn reading(ms: u64, lasting: &[(u32, &str, u64)]) -> Reading {
         waits,
         cpus: Vec::new(),
         real_time: Vec::new(),
+        real_time_tasks: Vec::new(),
         oldest: oldest.collect(),
         workloads: Default::default(),
         limits: Vec::new(),

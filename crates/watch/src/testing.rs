@@ -56,6 +56,7 @@ pub struct Scene {
     /// By CPU: as implied by the waits, and as set by the scene.
     implied: Vec<Nanos>,
     real_time: Vec<Nanos>,
+    real_time_tasks: Vec<(CpuId, TaskId)>,
     oldest: Vec<OldestWait>,
     limits: Vec<LimitedGroup>,
     workloads: Workloads,
@@ -75,6 +76,7 @@ impl Scene {
             cpus: Vec::new(),
             implied: Vec::new(),
             real_time: Vec::new(),
+            real_time_tasks: Vec::new(),
             oldest: Vec::new(),
             limits: Vec::new(),
             workloads: Workloads::default(),
@@ -147,6 +149,12 @@ impl Scene {
     /// Real-time tasks have this CPU for this long. By default they have CPUs for as long as they are blamed for.
     pub fn real_time(mut self, cpu: u32, ns: u64) -> Scene {
         add(&mut self.real_time, cpu, ns);
+        self
+    }
+
+    /// This real-time program has had most of a CPU lately; nobody on any other CPU.
+    pub fn mostly(mut self, cpu: u32, task: TaskId) -> Scene {
+        self.real_time_tasks = vec![(CpuId(cpu), task)];
         self
     }
 
@@ -256,6 +264,7 @@ impl Scene {
             waits: self.waits.iter().zip(&self.at_once).map(at_once).collect(),
             cpus: self.cpus.clone(),
             real_time: if self.real_time.is_empty() { self.implied.clone() } else { self.real_time.clone() },
+            real_time_tasks: self.real_time_tasks.clone(),
             oldest: self.oldest.clone(),
             limits: self.limits.iter().map(read).collect(),
             workloads: self.workloads.clone(),

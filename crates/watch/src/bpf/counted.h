@@ -26,6 +26,12 @@
 #define PLACES 256
 /* Runs by place that a CPU remembers. */
 #define RUNS 32
+/* Real-time tasks that a CPU remembers; `RecentRuns` of recent_runs.rs. */
+#define RECENT 4
+/* Their sums halve each 2^29 ns (0.5 s). */
+#define HALVES_SHIFT 29
+/* Shorter runs are not remembered: 2^15 ns. Threads of interrupts make most of them. */
+#define LEAST_RUN (1ULL << 15)
 /* `Histogram::STEPS` of histogram.rs. */
 #define STEPS 106
 #define WORDS (ROLES / 8)
@@ -122,6 +128,14 @@ struct place_sums {
 	u64 kept;
 };
 
+/* A real-time or deadline task, and for how long it has had a CPU lately. */
+struct recent {
+	u64 ns;
+	u32 tid;
+	u32 tgid;
+	char comm[16];
+};
+
 struct cpu {
 	/* Odd while it is written. */
 	u64 sequence;
@@ -169,7 +183,10 @@ struct cpu {
 	u32 last_run;
 	/* The generation in which `place` was found. */
 	u32 place_generation;
-	u64 pad_pages[439];
+	struct recent recent[RECENT];
+	/* At which half-life the sums of `recent` are right. */
+	u64 recent_at;
+	u64 pad_pages[422];
 	struct row rows[ROLES];
 	struct place_sums places[PLACES];
 };

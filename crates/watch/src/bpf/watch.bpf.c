@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "histogram.h"
 #include "queues.h"
+#include "recent.h"
 #include "roles.h"
 #include "tasks.h"
 
@@ -117,6 +118,9 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	if (tid && as_thought && c->place_generation != generation)
 		locate_run(cpu);
 	end_run(c, now, as_thought ? c->place : ELSEWHERE);
+	/* Kernel threads have roles of their own. */
+	if (as_thought && c->role >= REAL_TIME && rank(prev->prio))
+		remember(c, prev, now);
 	c->victim = 0;
 	if (it) {
 		it->state = SLEEPING;

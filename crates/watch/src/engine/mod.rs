@@ -14,6 +14,7 @@ mod open;
 mod place_table;
 mod proc;
 pub mod reading;
+mod recent_runs;
 mod recording;
 mod refined_rule;
 mod role_table;

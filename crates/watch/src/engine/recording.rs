@@ -128,11 +128,25 @@ impl Engine for Recording {
         let limits = self.limits.at(self.start(), now, &self.roles);
         self.stops.settle(&mut totals, &limits);
         let (roles, blame, waits) = self.roles.report(&totals);
-        let (cpus, real_time) = (totals.cpus(), totals.real_time());
+        let (cpus, real_time, real_time_tasks) = (totals.cpus(), totals.real_time(), totals.real_time_tasks(now));
         let lost = Lost { groups_in_other: self.roles.without_id, ..Lost::default() };
         let cost = Cost::default();
-        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, workloads, lost, cost }
-            .without_occupant(Tid(0)))
+        Ok(Reading {
+            at,
+            since,
+            roles,
+            blame,
+            waits,
+            cpus,
+            real_time,
+            real_time_tasks,
+            oldest,
+            limits,
+            workloads,
+            lost,
+            cost,
+        }
+        .without_occupant(Tid(0)))
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use unstarve_model::{CpuId, Nanos};
+use unstarve_model::{CpuId, Nanos, Time};
 use unstarve_sched::counted::COUNTED_RULES;
 
-use crate::engine::reading::{CpuWaits, Histogram, RoleId};
+use crate::engine::reading::{CpuWaits, Histogram, RoleId, TaskId};
+use crate::engine::recent_runs::RecentRuns;
 
 const ROLES: usize = RoleId::LIMIT;
 
@@ -19,6 +20,8 @@ pub(crate) struct Totals {
     cpus: BTreeMap<(u8, u32), OnCpu>,
     /// For how long real-time and deadline tasks had each CPU, by CPU number.
     real_time: Vec<u64>,
+    /// Which real-time programs had each CPU lately.
+    recent: BTreeMap<u32, RecentRuns>,
 }
 
 /// Waits of a role for one CPU, and the part of them in which a higher class had the CPU.
@@ -76,6 +79,7 @@ impl Totals {
             roles: vec![OfRole::default(); ROLES],
             cpus: BTreeMap::new(),
             real_time: Vec::new(),
+            recent: BTreeMap::new(),
         }
     }
 
@@ -123,6 +127,16 @@ impl Totals {
     /// The time that they had each CPU, by CPU number.
     pub fn real_time(&self) -> Vec<Nanos> {
         self.real_time.iter().copied().map(Nanos).collect()
+    }
+
+    /// The real-time programs that had a CPU lately.
+    pub fn recent_mut(&mut self, cpu: CpuId) -> &mut RecentRuns {
+        self.recent.entry(cpu.0).or_default()
+    }
+
+    /// Of each CPU the one that had it for longer lately than all others together, sorted by CPU.
+    pub fn real_time_tasks(&self, now: Time) -> Vec<(CpuId, TaskId)> {
+        self.recent.iter().filter_map(|(cpu, recent)| Some((CpuId(*cpu), recent.most(now)?))).collect()
     }
 
     /// By role and CPU, for CPUs on which a higher class kept tasks waiting.

@@ -123,7 +123,7 @@ impl Engine for Tracefs {
         let (mut totals, workloads, oldest) = lasting.finish(&self.timeline);
         let limits = self.limits.as_mut().map(|limits| limits.settle(&mut totals, &self.roles)).unwrap_or_default();
         let (roles, blame, waits) = self.roles.report(&totals);
-        let (cpus, real_time) = (totals.cpus(), totals.real_time());
+        let (cpus, real_time, real_time_tasks) = (totals.cpus(), totals.real_time(), totals.real_time_tasks(now));
         let missing = self.timeline.losses().into_iter();
         let missing =
             missing.filter(|loss| loss.kind == unstarve_model::LossKind::MissingSwitch).map(|loss| loss.count);
@@ -144,6 +144,20 @@ impl Engine for Tracefs {
             wall: unstarve_model::WallTime(wall.wall.0.saturating_sub(behind.0)),
         };
         let since = self.since;
-        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, workloads, lost, cost })
+        Ok(Reading {
+            at,
+            since,
+            roles,
+            blame,
+            waits,
+            cpus,
+            real_time,
+            real_time_tasks,
+            oldest,
+            limits,
+            workloads,
+            lost,
+            cost,
+        })
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use unstarve_model::{Nanos, Severity};
+use unstarve_model::{Comm, Nanos, Severity, Tid};
 use unstarve_sched::Rule;
 
 use super::*;
-use crate::engine::reading::{Role, RoleKind, is_precedence};
+use crate::engine::reading::{Role, RoleKind, TaskId, is_precedence};
 use crate::episode::end::Totals;
 use crate::episode::settings::RoleThresholds;
 use crate::episode::trigger::Trigger;
@@ -116,6 +116,66 @@ fn a_wait_that_lasts_is_seen_before_it_ends() {
     assert_eq!(begun[0].victim_task.map(|task| task.tid.0), Some(18));
     assert_eq!(begun[0].culprit_task.map(|task| task.tid.0), Some(4711));
     assert!(matches!(begun[0].trigger, Trigger::Oldest { ns, .. } if ns == 250 * MS));
+}
+
+/// Who is named once the wait is over, by what the counters remember: of the CPU on which the role lost most.
+///
+/// | the role waited on | a program had most of that CPU | named |
+/// |---|---|---|
+/// | known CPUs | yes | it |
+/// | known CPUs | no, though of another CPU | nobody |
+/// | unknown CPUs | of the only CPU that such programs had | it |
+/// | unknown CPUs | no | nobody |
+#[test]
+fn the_real_time_program_of_a_wait_that_is_over_is_known_by_its_cpu() {
+    let hog = task(7, 7, "hog");
+    for (waited_on, of_cpu, expected) in
+        [(Some(1), 1, Some(7)), (Some(1), 2, None), (None, 1, Some(7)), (None, 2, None)]
+    {
+        let scene = Scene::new();
+        let starved = scene.clone().blame("ksoftirqd", RoleKind::RealTime, 200 * MS).wait("ksoftirqd", 200 * MS);
+        let starved = match waited_on {
+            Some(cpu) => starved.on_cpu("ksoftirqd", cpu, 200 * MS, 0),
+            None => starved,
+        };
+        let starved = starved.real_time(1, 200 * MS).real_time(2, 10 * MS).mostly(of_cpu, hog);
+        let scene = scene.on_cpu("ksoftirqd", 1, 1, 0).real_time(1, 0).real_time(2, 0);
+        let steps = steps([scene, starved]);
+        let begun = begun(&steps);
+        let [begun] = begun[..] else { panic!("waited on {waited_on:?}, most of {of_cpu}: {steps:?}") };
+        let named = begun.culprit_task.map(|task| task.tid.0);
+        assert_eq!(named, expected, "waited on {waited_on:?}, most of {of_cpu}");
+    }
+}
+
+/// | name | process | the same culprit |
+/// |---|---|---|
+/// | same | same | yes |
+/// | same | another: started anew | yes |
+/// | another: renamed | same | yes |
+/// | another | another | no |
+#[test]
+fn a_real_time_culprit_is_known_by_its_name_or_its_process() {
+    let first = task(7, 7, "hog");
+    for (second, episodes) in
+        [(task(7, 7, "hog"), 1), (task(8, 8, "hog"), 1), (task(9, 7, "h0"), 1), (task(8, 8, "poller"), 2)]
+    {
+        let mut scene = Scene::new();
+        let mut scenes = vec![scene.clone().on_cpu("kworker", 1, 1, 0)];
+        for step in 0..16 {
+            scene = scene.blame("kworker", RoleKind::RealTime, 200 * MS).wait("kworker", 200 * MS);
+            scene = scene.on_cpu("kworker", 1, 200 * MS, 0).mostly(1, if step < 8 { first } else { second });
+            scenes.push(scene.clone());
+        }
+        let steps = steps(scenes);
+        let begun = begun(&steps);
+        let anew = begun.iter().filter(|begun| begun.continues.is_none()).count();
+        assert_eq!(anew, episodes, "{second:?}: {begun:#?}");
+    }
+}
+
+fn task(tid: u32, tgid: u32, comm: &str) -> TaskId {
+    TaskId { tid: Tid(tid), tgid: Tid(tgid), comm: Comm::from(comm) }
 }
 
 #[test]

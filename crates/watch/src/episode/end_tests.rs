@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use unstarve_model::{ClockPair, Comm, Nanos};
+use unstarve_model::{ClockPair, Comm, Nanos, Tid};
 use unstarve_sched::Rule;
 
 use super::settings::Thresholds;
@@ -228,7 +228,7 @@ fn each_real_time_culprit_has_its_own_episode_and_a_group_has_one() {
 }
 
 fn named(task: TaskId, name: &str) -> TaskId {
-    TaskId { comm: Comm::from(name), ..task }
+    TaskId { comm: Comm::from(name), tgid: Tid(name.len() as u32), ..task }
 }
 
 /// A user can make groups, and limit them, as many as it likes.

@@ -19,8 +19,16 @@ pub struct Cause {
     name: Option<String>,
     /// The culprit's task. All real-time programs are one role, so that the role alone does not say who it was. Other roles do: the tasks of a build
     /// have ever new names.
-    task: Option<String>,
+    task: Option<CulpritTask>,
     rule: Option<Rule>,
+}
+
+/// A real-time culprit. A program can start anew under its name, and a thread can have ever new names.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct CulpritTask {
+    comm: String,
+    /// Its process.
+    tgid: u32,
 }
 
 impl Cause {
@@ -31,14 +39,21 @@ impl Cause {
             _ => begun.culprit.as_ref().map(Role::name),
         };
         let is_real_time = begun.culprit.as_ref().is_some_and(|culprit| culprit.kind == RoleKind::RealTime);
-        let task = begun.culprit_task.filter(|_| is_real_time).map(|task| task.comm.to_string());
+        let task = begun.culprit_task.filter(|_| is_real_time);
+        let task = task.map(|task| CulpritTask { comm: task.comm.to_string(), tgid: task.tgid.0 });
         Cause { class: VictimClass::of(begun.victim.kind), name, task, rule: begun.rule }
     }
 
     /// Whether they can be the same: a wait that is over does not show whose task it was.
     fn may_be(&self, other: &Cause) -> bool {
-        let is_other_task = self.task.is_some() && other.task.is_some() && self.task != other.task;
+        let is_other = |(one, other): (&CulpritTask, &CulpritTask)| one.comm != other.comm && one.tgid != other.tgid;
+        let is_other_task = self.task.as_ref().zip(other.task.as_ref()).is_some_and(is_other);
         (self.class, &self.name, self.rule) == (other.class, &other.name, other.rule) && !is_other_task
+    }
+
+    /// Whether the culprits are one: the same role and rule, and the same program as far as one is known.
+    pub(crate) fn is_same_culprit(&self, other: &Cause) -> bool {
+        self.may_be(other) && self.task.is_some() == other.task.is_some()
     }
 }
 

@@ -1,14 +1,15 @@
 //! Chooses the tasks that an episode names before its trace is explained. The counters are sums per role: a task is named only if a wait in
-//! progress identifies it.
+//! progress identifies it. But all real-time programs are one role, so the counters also remember which of them had each CPU lately.
 
-use unstarve_model::{Nanos, Time};
+use unstarve_model::{CpuId, Nanos, Time};
 use unstarve_sched::Rule;
 
 use super::begun::Begun;
-use super::pair::{Counts, LONG, Met, Pair, Reason};
+use super::cpu_monopoly::lost;
+use super::pair::{Counts, LONG, Met, Pair, Reason, WINDOW};
 use super::threshold::Unfair;
 use super::trigger::Trigger;
-use crate::engine::reading::{Blame, OldestWait, RoleId};
+use crate::engine::reading::{Blame, CpuWaits, OldestWait, RoleId, RoleKind, TaskId};
 
 impl<'a> Pair<'a> {
     pub(super) fn begun(&self, met: Met<'a>) -> Begun {
@@ -34,7 +35,10 @@ impl<'a> Pair<'a> {
             group: None,
             victim_task: wait.map(|wait| wait.task),
             culprit: culprit.and_then(|culprit| self.reading.role(culprit)).cloned(),
-            culprit_task: wait.filter(|wait| had_most_of(wait, culprit)).and_then(|wait| wait.occupant),
+            culprit_task: wait
+                .filter(|wait| had_most_of(wait, culprit))
+                .and_then(|wait| wait.occupant)
+                .or_else(|| self.real_time_task(culprit?, met.since)),
             rule,
             ns: most.map_or(Nanos(0), |(_, ns)| ns),
             longest,
@@ -55,6 +59,25 @@ impl<'a> Pair<'a> {
             _ if met.by == Counts::Length => most_by(Rule::Fair),
             _ => self.most_preferred(met),
         }
+    }
+
+    /// The real-time program that has had most of the CPU on which the role lost most lately, if a wait that is over was behind such programs.
+    /// If it is unknown on which CPU, of the one that such programs had more than all others together.
+    fn real_time_task(&self, culprit: RoleId, since: u64) -> Option<TaskId> {
+        if Some(culprit) != RoleKind::RealTime.fixed_id() || self.id == culprit {
+            return None;
+        }
+        let now = self.reading;
+        let then = self.at_or_before(since.max(now.at.trace.0.saturating_sub(WINDOW)));
+        let lost = |here: &CpuWaits| lost(here, then, now);
+        let most = self.on_cpus(then, now).filter(|here| lost(here) > 0).max_by_key(lost);
+        let only = || {
+            let all = now.real_time_of_all_since(then);
+            let cpus = (0..now.real_time.len() as u32).map(CpuId);
+            cpus.max_by_key(|cpu| now.real_time_since(then, *cpu))
+                .filter(|cpu| now.real_time_since(then, *cpu).0.saturating_mul(2) > all.0)
+        };
+        now.real_time_task(most.map(|here| here.cpu).or_else(only)?)
     }
 
     /// The longest wait since then, including waits in progress.

@@ -721,6 +721,44 @@ static void follow_stream(void)
 				}
 }
 
+/* Of which program a CPU was when a wait for it is over. */
+static void real_time_programs_are_remembered(void)
+{
+	struct task_struct hog = named(7, 50), raised = named(8, 120), short_ones = named(9, 50), fair_one = named(10, 120);
+	struct recent *r = the_cpus[0].recent;
+	u32 i;
+
+	seeded = 1;
+	stolen = 0;
+	make(&hog);
+	make(&raised);
+	make(&short_ones);
+	make(&fair_one);
+	go(&idle, &hog, 0);
+	mono += 160 * MS;
+	go(&hog, &fair_one, 1);
+	CHECK(r[0].tid == 7 && r[0].ns == 160 * MS && !strcmp(r[0].comm, "x"), "%u %llu", r[0].tid, r[0].ns);
+	mono += 100 * MS;
+	go(&fair_one, &raised, 1);
+	mono += 100 * MS;
+	/* No switch said so. */
+	raised.prio = 50;
+	go(&raised, &short_ones, 1);
+	CHECK(r[1].tid == 8 && r[1].ns == 100 * MS, "%u %llu", r[1].tid, r[1].ns);
+	for (i = 0; i < 1000; i++) {
+		mono += LEAST_RUN / 2;
+		go(&short_ones, &fair_one, 1);
+		go(&fair_one, &short_ones, 1);
+	}
+	CHECK(!r[2].tid && !r[3].tid, "%u %u", r[2].tid, r[3].tid);
+	go(&short_ones, &hog, 1);
+	/* Two half-lives later. */
+	mono = (((mono >> HALVES_SHIFT) + 2) << HALVES_SHIFT) + MS;
+	the_cpus[0].run_start = mono - MS;
+	go(&hog, &idle, 1);
+	CHECK(r[0].ns == 41 * MS && r[1].ns == 25 * MS, "%llu %llu", r[0].ns, r[1].ns);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -736,6 +774,7 @@ static const struct {
 	TEST(a_wait_is_divided_among_the_pods_that_ran),
 	TEST(a_number_that_is_another_pods_by_now_is_not_charged),
 	TEST(pods_are_charged_after_years_of_uptime),
+	TEST(real_time_programs_are_remembered),
 	TEST(follow_stream),
 };
 

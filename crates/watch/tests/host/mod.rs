@@ -78,6 +78,11 @@ fn a_number_that_is_another_pods_by_now_is_not_charged() {
 }
 
 #[test]
+fn real_time_programs_are_remembered() {
+    run("real_time_programs_are_remembered");
+}
+
+#[test]
 fn pods_are_charged_after_years_of_uptime() {
     run("pods_are_charged_after_years_of_uptime");
 }

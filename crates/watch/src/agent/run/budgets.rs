@@ -67,7 +67,7 @@ impl LineBudget {
 pub(super) struct TraceBudget {
     of_class: BTreeMap<VictimClass, Budget>,
     /// When each culprit last had a trace. As many as traces that the budget allows in an interval, and who shares them.
-    last: BTreeMap<Cause, Last>,
+    last: Vec<(Cause, Last)>,
 }
 
 /// The last trace of a culprit.
@@ -95,27 +95,34 @@ pub(super) enum Traced {
 
 impl TraceBudget {
     pub fn take(&mut self, cause: &Cause, every: Duration, now: Instant) -> Traced {
-        self.last.retain(|_, last| now.duration_since(last.at) < every);
-        if let Some(last) = self.last.get(cause) {
+        self.last.retain(|(_, last)| now.duration_since(last.at) < every);
+        if let Some((_, last)) = self.last_of(cause) {
             return Traced::SameCulprit(now.duration_since(last.at));
         }
         let budget = self.of_class.entry(cause.class).or_insert_with(|| Budget::full(TRACES, now));
         if budget.take(TRACES, every, now).is_err() {
             return Traced::UsedUp;
         }
-        self.last.insert(cause.clone(), Last { at: now, is_taken: true });
+        self.last.push((cause.clone(), Last { at: now, is_taken: true }));
         Traced::Yes
+    }
+
+    fn last_of(&mut self, cause: &Cause) -> Option<&mut (Cause, Last)> {
+        self.last.iter_mut().find(|(known, _)| known.is_same_culprit(cause))
     }
 
     /// An episode is in another one's trace.
     pub fn share(&mut self, cause: &Cause, now: Instant) {
-        let is_taken = self.last.get(cause).is_some_and(|last| last.is_taken);
-        self.last.insert(cause.clone(), Last { at: now, is_taken });
+        match self.last_of(cause) {
+            Some((_, last)) => last.at = now,
+            None => self.last.push((cause.clone(), Last { at: now, is_taken: false })),
+        }
     }
 
     /// A trace could not be kept: another one may be taken.
     pub fn give_back(&mut self, cause: &Cause) {
-        if self.last.remove(cause).is_some_and(|last| last.is_taken)
+        let of_it = self.last.extract_if(.., |(known, _)| known.is_same_culprit(cause));
+        if of_it.fold(false, |is_taken, (_, last)| is_taken | last.is_taken)
             && let Some(budget) = self.of_class.get_mut(&cause.class)
         {
             budget.left = (budget.left + 1).min(TRACES);
@@ -145,16 +152,18 @@ mod tests {
     const EVERY: Duration = Duration::from_secs(60);
 
     /// Causes that differ in the culprit's task, in the rule, or in the victim's class.
-    fn cause(task: &str, rule: unstarve_sched::Rule, victim: RoleKind) -> Cause {
+    fn cause(task: (&str, u32), rule: unstarve_sched::Rule, victim: RoleKind) -> Cause {
         let mut detector = crate::episode::Detector::new(crate::agent::config::Config::default().thresholds);
         let quiet = Scene::new();
         let starved = quiet.clone().blame("ksoftirqd", RoleKind::RealTime, 250_000_000);
         detector.see(std::sync::Arc::new(quiet.reading(at(0))));
         let reading = starved.lasts("ksoftirqd", 18, "real-time", 250_000_000).reading(at(250));
         let begun = detector.see(std::sync::Arc::new(reading)).begun.remove(0);
-        let culprit_task = begun
-            .culprit_task
-            .map(|known| crate::engine::reading::TaskId { comm: unstarve_model::Comm::from(task), ..known });
+        let culprit_task = begun.culprit_task.map(|known| crate::engine::reading::TaskId {
+            comm: unstarve_model::Comm::from(task.0),
+            tgid: unstarve_model::Tid(task.1),
+            ..known
+        });
         Cause::of(&crate::episode::Begun { rule: Some(rule), victim: Role::fixed(victim), culprit_task, ..begun })
     }
 
@@ -165,12 +174,15 @@ mod tests {
         use unstarve_sched::Rule::{Class, Priority};
 
         let now = Instant::now();
-        let first = cause("hog", Class, Ksoftirqd);
-        for (other, is_same_class) in [
-            (cause("hog", Class, Ksoftirqd), true),
-            (cause("poller", Class, Ksoftirqd), true),
-            (cause("hog", Priority, Ksoftirqd), true),
-            (cause("hog", Class, Other), false),
+        let first = cause(("hog", 7), Class, Ksoftirqd);
+        for (other, is_same, is_same_class) in [
+            (cause(("hog", 7), Class, Ksoftirqd), true, true),
+            // Started anew, and with another name.
+            (cause(("hog", 8), Class, Ksoftirqd), true, true),
+            (cause(("kworker/1:1", 7), Class, Ksoftirqd), true, true),
+            (cause(("poller", 8), Class, Ksoftirqd), false, true),
+            (cause(("hog", 7), Priority, Ksoftirqd), false, true),
+            (cause(("hog", 7), Class, Other), false, false),
         ] {
             for is_used_up in [false, true] {
                 for passed in [0, 1, 59, 60, 61] {
@@ -178,14 +190,14 @@ mod tests {
                     if is_used_up {
                         // All but one by others.
                         for number in 1..TRACES {
-                            let another = cause(&format!("another{number}"), Class, Ksoftirqd);
+                            let another = cause((&format!("another{number}"), 100 + number), Class, Ksoftirqd);
                             assert_eq!(budget.take(&another, EVERY, now), Traced::Yes);
                         }
                     }
                     assert_eq!(budget.take(&first, EVERY, now), Traced::Yes);
                     let then = now + Duration::from_secs(passed);
                     let is_within = passed < 60;
-                    let expected = match (other == first && is_within, is_used_up && is_same_class && is_within) {
+                    let expected = match (is_same && is_within, is_used_up && is_same_class && is_within) {
                         (true, _) => Traced::SameCulprit(Duration::from_secs(passed)),
                         (false, true) => Traced::UsedUp,
                         (false, false) => Traced::Yes,
@@ -205,7 +217,7 @@ mod tests {
         for tenth in 0..6000_u32 {
             let then = now + Duration::from_millis(100) * tenth;
             said += u32::from(lines.take(VictimClass::Programs, then).is_ok());
-            let name = cause(&format!("n{tenth}"), unstarve_sched::Rule::Class, RoleKind::Other);
+            let name = cause((&format!("n{tenth}"), 100 + tenth), unstarve_sched::Rule::Class, RoleKind::Other);
             traced += u32::from(traces.take(&name, EVERY, then) == Traced::Yes);
             assert!(traces.last.len() <= TRACES as usize + 1, "{}", traces.last.len());
         }
@@ -218,7 +230,7 @@ mod tests {
     #[test]
     fn what_could_not_be_kept_is_given_back() {
         let mut budget = TraceBudget::default();
-        let (now, hog) = (Instant::now(), cause("hog", unstarve_sched::Rule::Class, RoleKind::Other));
+        let (now, hog) = (Instant::now(), cause(("hog", 7), unstarve_sched::Rule::Class, RoleKind::Other));
         for _ in 0..20 {
             assert_eq!(budget.take(&hog, EVERY, now), Traced::Yes);
             budget.give_back(&hog);
@@ -229,7 +241,8 @@ mod tests {
     fn who_shared_a_trace_gives_nothing_back() {
         let mut budget = TraceBudget::default();
         let now = Instant::now();
-        let of = |name: &str| cause(name, unstarve_sched::Rule::Class, RoleKind::Other);
+        let id = |name: &str| name.bytes().fold(100, |sum, byte| sum * 2 + u32::from(byte));
+        let of = |name: &str| cause((name, id(name)), unstarve_sched::Rule::Class, RoleKind::Other);
         for name in ["first", "second"] {
             assert_eq!(budget.take(&of(name), EVERY, now), Traced::Yes);
         }

@@ -5,14 +5,15 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
 
-use unstarve_model::{Nanos, Tid, Time};
+use unstarve_model::{Comm, CpuId, Nanos, Tid, Time};
 use unstarve_sched::Rule;
 use unstarve_sched::counted::{COUNTED_RULES, place};
 
 use super::programs::{ByRole, RawCpu, RawQueue, RawRow};
-use crate::engine::reading::{RoleId, WorkloadSums, Workloads};
+use crate::engine::reading::{RoleId, RoleKind, TaskId, WorkloadSums, Workloads};
+use crate::engine::recent_runs::{RECENT, RecentRuns};
 use crate::engine::totals::Totals;
-use crate::engine::{EngineError, clocks};
+use crate::engine::{EngineError, clocks, proc};
 
 /// Attempts to read between two writes. Even at 100,000 context switches per second, a CPU is quiet between two of them for far longer than
 /// copying a row takes.
@@ -225,6 +226,14 @@ impl Cpu {
         }
         counted.totals.add_real_time(self.number, self.real_time()?);
         let current = self.current();
+        let mut recent = self.recent()?;
+        if let Some(since) = current.since.filter(|_| Some(current.role) == RoleKind::RealTime.fixed_id()) {
+            let now = clocks::now().trace;
+            if let Some(comm) = proc::comm(current.tid) {
+                recent.add(TaskId { tid: current.tid, tgid: current.tgid, comm }, now.since(since), now);
+            }
+        }
+        *counted.totals.recent_mut(CpuId(self.number as u32)) = recent;
         counted.waits_for_idle |= current.tid.is_idle() && waits;
         counted.current.push(current);
         Ok(())
@@ -263,6 +272,21 @@ impl Cpu {
         // As long as a task runs and no task waits, nothing is counted on the CPU.
         let lasts = if rank > 0 { now.since(Time(since)).0 } else { 0 };
         Ok(counted.saturating_add(lasts))
+    }
+
+    /// Which real-time programs had the CPU lately, up to its last switch.
+    fn recent(&self) -> Result<RecentRuns, EngineError> {
+        let cpu = self.at;
+        // SAFETY: within the mapping; plain integers, of which any bits are valid.
+        let (raw, at) = self.steady(|| unsafe {
+            (ptr::read_volatile(&raw const (*cpu).recent), ptr::read_volatile(&raw const (*cpu).recent_at))
+        })?;
+        let mut recent = RecentRuns { at, each: [None; RECENT] };
+        for (place, raw) in recent.each.iter_mut().zip(&raw) {
+            let comm = Comm::new(&raw.comm.map(|c| c as u8));
+            *place = (raw.tid > 0).then(|| (TaskId { tid: Tid(raw.tid), tgid: Tid(raw.tgid), comm }, raw.ns));
+        }
+        Ok(recent)
     }
 
     /// The running task. If the CPU switches meanwhile, the values can mix two tasks; then `since` is `None`.

@@ -191,6 +191,7 @@ impl Engine for Ebpf {
         self.disproved += found.disproved;
         let (roles, blame, waits) = self.roles.report(&counted.totals);
         let (cpus, real_time) = (counted.totals.cpus(), counted.totals.real_time());
+        let real_time_tasks = counted.totals.real_time_tasks(at.trace);
         let spent = self.programs.spent();
         let lost = Lost {
             untracked_tasks: self.programs.untracked(),
@@ -206,6 +207,20 @@ impl Engine for Ebpf {
             process: clocks::process(),
         };
         let (since, oldest) = (self.since, found.waits);
-        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, workloads, lost, cost })
+        Ok(Reading {
+            at,
+            since,
+            roles,
+            blame,
+            waits,
+            cpus,
+            real_time,
+            real_time_tasks,
+            oldest,
+            limits,
+            workloads,
+            lost,
+            cost,
+        })
     }
 }

@@ -37,6 +37,9 @@ pub struct Reading {
     pub cpus: Vec<CpuWaits>,
     /// For how long real-time and deadline tasks have had each CPU, by CPU number; zero for CPUs beyond the last.
     pub real_time: Vec<Nanos>,
+    /// The real-time program that has had a CPU for longer in about the last second than all other such programs, for CPUs that have one; sorted
+    /// by CPU.
+    pub real_time_tasks: Vec<(CpuId, TaskId)>,
     /// The longest waits in progress, longest first: for each CPU at least the oldest of each role, among those longer than
     /// the configured minimum. Each one was confirmed: `/proc` shows the task as runnable.
     pub oldest: Vec<OldestWait>,
@@ -164,6 +167,12 @@ impl Reading {
     pub(crate) fn real_time_since(&self, then: &Reading, cpu: CpuId) -> Nanos {
         let of = |reading: &Reading| reading.real_time.get(cpu.index()).copied().unwrap_or(Nanos::ZERO);
         of(self).saturating_sub(of(then))
+    }
+
+    /// The real-time program that has had most of a CPU lately.
+    pub(crate) fn real_time_task(&self, cpu: CpuId) -> Option<TaskId> {
+        let index = self.real_time_tasks.binary_search_by_key(&cpu, |(cpu, _)| *cpu).ok()?;
+        self.real_time_tasks.get(index).map(|(_, task)| *task)
     }
 
     /// The same, summed over all CPUs.

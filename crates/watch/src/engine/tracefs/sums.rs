@@ -249,16 +249,23 @@ impl Roles {
     }
 }
 
-/// Adds a run of a real-time task to the CPU's sum.
-fn count_run(totals: &mut Totals, world: &World, run: &Run) {
-    if world.actors.get(run.actor).prio().is_some_and(is_real_time) {
-        totals.add_real_time(run.cpu.index(), run.length().0);
+/// Adds a run of a real-time task to the CPU's sum, and of a program to what it had lately.
+fn count_run(totals: &mut Totals, roles: &mut Roles, world: &World, run: &Run) {
+    if !world.actors.get(run.actor).prio().is_some_and(is_real_time) {
+        return;
+    }
+    totals.add_real_time(run.cpu.index(), run.length().0);
+    let task = world.tasks.get(run.task);
+    if roles.of(world, Some(task.tid), run.actor) == fixed(RoleKind::RealTime)
+        && let Some(task) = roles.identity(task.tid, task.comm)
+    {
+        totals.recent_mut(run.cpu).add(task, run.length(), run.end);
     }
 }
 
 impl Sink for Sums {
     fn run(&mut self, world: &World, run: &Run) {
-        count_run(&mut self.totals, world, run);
+        count_run(&mut self.totals, &mut self.roles, world, run);
     }
 
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
@@ -333,7 +340,7 @@ impl<'a> Lasting<'a> {
 
 impl Sink for Lasting<'_> {
     fn run(&mut self, world: &World, run: &Run) {
-        count_run(&mut self.totals, world, run);
+        count_run(&mut self.totals, self.roles, world, run);
     }
 
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
