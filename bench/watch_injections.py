@@ -23,6 +23,10 @@ from pathlib import Path
 LASTS = 4.0
 # Of the victim's own schedstat.
 TOLERANCE = 0.05
+# A limit that has stopped its group for less than this part of the victim's waits is not their cause: the victim waited for others.
+BY_LIMIT = 0.5
+# The watch looks for new groups about once a second. What is waited in one before counts for the role `other`.
+FOUND_WITHIN = 1.5
 PR_SET_NAME = 15
 # What is planted: (kind, real-time priority and share of the culprit, real-time priority of the victim).
 KINDS = ("fifo-long", "fifo-short", "over-real-time", "burst", "quota", "equals", "nice-19", "little")
@@ -69,6 +73,11 @@ class Group:
             (self.path / "cpu.cfs_quota_us").write_text(str(int(part * 100_000)))
         else:
             (self.path / "cpu.max").write_text(f"{int(part * 100_000)} 100000")
+
+    def stopped(self):
+        """For how long its limit has stopped its tasks, ns: the kernel's own count."""
+        counts = dict(line.split() for line in (self.path / "cpu.stat").read_text().splitlines())
+        return int(counts.get("throttled_time") or 1000 * int(counts.get("throttled_usec", 0)))
 
     def remove(self):
         for _ in range(50):
@@ -135,6 +144,7 @@ def inject(number, kind, cpu):
     group = Group(f"inject{number:02}")
     # A group of version 1 has no time for real-time tasks unless it is given some.
     name = None if victims_priority else f"/inject{number:02}"
+    time.sleep(FOUND_WITHIN)
     begun = time.time()
     read, write = os.pipe()
     children = []
@@ -150,6 +160,7 @@ def inject(number, kind, cpu):
         for pid in children:
             os.waitpid(pid, 0)
         waited = int(os.read(read, 64) or 0)
+        stopped = group.stopped()
     finally:
         for pid in children:
             try:
@@ -159,7 +170,7 @@ def inject(number, kind, cpu):
         os.close(read)
         os.close(write)
         group.remove()
-    return {"number": number, "kind": kind, "group": name, "culprit": culprit, "victim": sufferer, "waited": waited, "begun": begun}
+    return {"number": number, "kind": kind, "group": name, "culprit": culprit, "victim": sufferer, "waited": waited, "stopped": stopped, "begun": begun}
 
 
 def parties(episode):
@@ -180,6 +191,8 @@ def judge(planted, episodes):
         # Another one's real-time task may have kept the victim waiting.
         return "a false episode" if by_culprit else ""
     if planted["kind"] == "quota":
+        if planted["stopped"] < BY_LIMIT * planted["waited"]:
+            return "" if about else "no line"
         right = [episode for episode in about if episode.get("rule") == "throttled"]
         return "" if right else ("no line" if not about else "another rule")
     if not by_culprit:
