@@ -37,7 +37,9 @@ struct Client {
 impl Client {
     fn new(allowed: &[&Path], options: &[&str]) -> Client {
         let mut command = program();
-        allowed.iter().for_each(|directory| drop(command.arg("--allow").arg(directory)));
+        for directory in allowed {
+            command.arg("--allow").arg(directory);
+        }
         command.args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut server = command.spawn().expect("it can be started");
         let (requests, output) = (server.stdin.take(), server.stdout.take().expect("piped"));
@@ -474,7 +476,9 @@ fn llms_txt_names_every_page() {
     for page in unstarve_mcp::PAGES {
         // Prose, and no heading, list, table, block or comment.
         let is_prose = |line: &&str| {
-            line.starts_with(|c: char| c.is_alphanumeric() || c == '`' || c == '*') && !line.starts_with("* ")
+            line.starts_with(|c: char| c.is_alphanumeric() || c == '`' || c == '*')
+                && !line.starts_with("* ")
+                && !line.starts_with("```")
         };
         let about = page.text.lines().find(is_prose).and_then(|line| line.split(". ").next()).unwrap_or_default();
         let about = about.trim_end_matches([':', '.']);

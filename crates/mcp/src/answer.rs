@@ -135,8 +135,7 @@ pub fn beginning(text: &str, bytes: usize) -> &str {
     if text.len() <= bytes {
         return text;
     }
-    let end = text.floor_char_boundary(bytes);
-    let cut = text.get(..end).unwrap_or_default();
+    let cut = (0..=bytes).rev().find_map(|end| text.get(..end)).unwrap_or_default();
     match cut.rfind('\n') {
         Some(line) => cut.get(..=line).unwrap_or(cut),
         None => cut,
@@ -189,7 +188,7 @@ mod tests {
         for _ in 0..=MAX_KEPT {
             rests.first(long(), Vec::new());
         }
-        let why = rests.more("c1-2").err().expect("forgotten").to_string();
+        let why = rests.more("c1-2").expect_err("forgotten").to_string();
         assert!(why.contains("call the tool again"), "{why}");
         assert!(rests.more("c2-2").is_ok());
     }

@@ -4,8 +4,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Command;
-use tokio::sync::Semaphore;
+use tokio::process::{Child, Command};
+use tokio::sync::{Semaphore, oneshot};
 use unstarve_files::ThisProgram;
 
 use crate::places::Opened;
@@ -40,39 +40,54 @@ pub struct Said {
     pub is_cut: bool,
 }
 
-/// Runs it; it ends with the future.
+/// Runs it. It is ended, and waited for, if nobody wants its output any more.
 ///
 /// # Errors
 /// If it cannot be started.
 pub async fn run(arguments: &[String], files: &[&Opened], limit: Duration) -> std::io::Result<Said> {
-    let _turn = RUNNING.acquire().await.map_err(std::io::Error::other)?;
+    let turn = RUNNING.acquire().await.map_err(std::io::Error::other)?;
     let mut command = ThisProgram::find()?.command();
     command.args(arguments).env("COLUMNS", COLUMNS).env("NO_COLOR", "1").env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     files.iter().for_each(|opened| opened.file.to(&mut command));
     let mut command: Command = command.into();
     let mut child = command.kill_on_drop(true).spawn()?;
-    let (output, messages) = (child.stdout.take(), child.stderr.take());
-    let work = async {
-        let reading = async { tokio::join!(read(output, MAX_OUTPUT_BYTES), read(messages, MAX_MESSAGE_BYTES)) };
-        let ((output, is_cut), (messages, _)) = reading.await;
-        // It may wait for a reader of what is not kept.
-        if is_cut {
-            child.start_kill()?;
+    // Dropped with this future, which the task outlives.
+    let (_wanted, unwanted) = oneshot::channel::<()>();
+    let task = tokio::spawn(async move {
+        let said = tokio::select! {
+            said = tokio::time::timeout(limit, said_by(&mut child)) => said.ok(),
+            _ = unwanted => None,
+        };
+        if said.is_none() {
+            child.kill().await?;
         }
-        let status = child.wait().await?;
-        Ok::<_, std::io::Error>((output, messages, is_cut, status.code()))
-    };
-    let Ok(done) = tokio::time::timeout(limit, work).await else {
-        return Ok(Said { output: String::new(), messages: String::new(), end: End::Late(limit), is_cut: false });
-    };
-    let (output, messages, is_cut, code) = done?;
-    let end = match code {
+        drop(turn);
+        said.unwrap_or(Ok(Said {
+            output: String::new(),
+            messages: String::new(),
+            end: End::Late(limit),
+            is_cut: false,
+        }))
+    });
+    let said = task.await.map_err(std::io::Error::other)??;
+    Ok(Said { output: named(said.output, files), messages: named(said.messages, files), ..said })
+}
+
+async fn said_by(child: &mut Child) -> std::io::Result<Said> {
+    let (output, messages) = (child.stdout.take(), child.stderr.take());
+    let ((output, is_cut), (messages, _)) =
+        tokio::join!(read(output, MAX_OUTPUT_BYTES), read(messages, MAX_MESSAGE_BYTES));
+    // It may wait for a reader of what is not kept.
+    if is_cut {
+        child.start_kill()?;
+    }
+    let end = match child.wait().await?.code() {
         Some(code) => End::Code(code),
         None if is_cut => End::Code(0),
         None => End::Signal,
     };
-    Ok(Said { output: named(output, files), messages: named(messages, files), end, is_cut })
+    Ok(Said { output, messages, end, is_cut })
 }
 
 async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> (String, bool) {
