@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 use unstarve_mcp::{BYTES_OF_A_TOKEN, MAX_ANSWER_BYTES};
 
-const PATIENCE: Duration = Duration::from_secs(150);
+const MAX_WAIT_FOR_ANSWER: Duration = Duration::from_secs(150);
 
 fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata").join(name)
@@ -76,7 +76,7 @@ impl Client {
     /// The answer to a request, whatever else is answered meanwhile.
     fn ask(&mut self, method: &str, params: Json) -> Json {
         let number = self.start(method, params);
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + MAX_WAIT_FOR_ANSWER;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let answer = self.answers.recv_timeout(left).expect("an answer in time");
@@ -409,7 +409,7 @@ fn served(place: &Path) -> Served {
 /// The status and the body.
 fn post(port: u16, headers: &[(&str, &str)], body: &Json) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream.set_read_timeout(Some(MAX_WAIT_FOR_ANSWER)).expect("set");
     let body = body.to_string();
     let mut request = format!(
         "POST /mcp HTTP/1.1\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nConnection: close\r\nContent-Length: {}\r\n",
