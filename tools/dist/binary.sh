@@ -49,7 +49,7 @@ env "CARGO_ENCODED_RUSTFLAGS=$(IFS=$'\x1f'; echo "${flags[*]}")" "CFLAGS_${targe
     "LIBBPF_SYS_LIBRARY_PATH_${host//-/_}=$ours" "LIBBPF_SYS_LIBRARY_PATH_${target//-/_}=$its" \
     CARGO_INCREMENTAL=0 "CARGO_TARGET_DIR=$tree" "UNSTARVE_COMMIT=$commit" \
     cargo build --locked --profile dist -p unstarve-cli --target "$target" \
-    --features unstarve-cli/static,unstarve-cli/columnar >&2
+    --features unstarve-cli/static,unstarve-cli/columnar,unstarve-cli/mcp >&2
 
 place=$tree/$target/dist/shipped
 mkdir -p "$place"

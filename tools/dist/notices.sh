@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tools/dist/machine.sh
 . tools/dist/machine.sh
 for_machine "$1"
-features=static,columnar
+features=static,columnar,mcp
 
 tools/dist/licences.py "$features" "$target" >"$into/LICENCES.txt"
 

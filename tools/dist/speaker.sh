@@ -10,6 +10,6 @@ shipped=$CARGO_TARGET_DIR/dist-tree/$(rustc -vV | sed -n 's/^host: //p')/dist/sh
 if [[ -x $shipped && -n $commit && $commit != *-dirty && $("$shipped" --version) = *"$commit"* ]]; then
     echo "$shipped"
 else
-    UNSTARVE_COMMIT=$commit cargo build --locked -p unstarve-cli --features unstarve-cli/bpf,unstarve-cli/columnar >&2
+    UNSTARVE_COMMIT=$commit cargo build --locked -p unstarve-cli --features unstarve-cli/bpf,unstarve-cli/columnar,unstarve-cli/mcp >&2
     echo "$CARGO_TARGET_DIR/debug/unstarve"
 fi

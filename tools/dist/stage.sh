@@ -44,6 +44,8 @@ for part in . start use; do
     install -m 644 docs/$part/*.md "$doc/docs/$part"
 done
 rm "$doc/docs/SUMMARY.md"
+install -m 644 docs/llms.txt "$doc/docs"
+install -m 644 examples/skills/unstarve/SKILL.md "$doc/examples/skill-unstarve.md"
 install -m 644 examples/watch.toml packaging/prometheus/*.yml packaging/nginx/*.conf packaging/grafana/*.json "$doc/examples"
 
 read -r _ epoch <<<"$(tools/commit.sh)"

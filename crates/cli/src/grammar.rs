@@ -24,6 +24,7 @@ Look     record explain report top timeline compare export
 Act      fix guard knobs
 Ahead    predict reproduce check snapshot lab
 Always   watch fleet sql
+Agents   mcp
 Help     doctor help list schema
 
 unstarve FILE            the same as unstarve explain FILE

@@ -1,5 +1,6 @@
 //! Recordings that commands read: a file, standard input, or the built-in example.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -108,7 +109,7 @@ impl Recording {
         let name = self.0.display().to_string();
         let failed = |source| OpenError::Io { name: name.clone(), source };
         let file = File::open(&self.0).map_err(failed)?;
-        let written = Authorship::of(&file, &self.0);
+        let written = Authorship::of(&file, &named_by_descriptor(&self.0));
         let input = Input::from_file(file, name.clone()).map_err(failed)?;
         Ok((open_input(input)?, written))
     }
@@ -135,6 +136,15 @@ impl Recording {
     /// Its name in messages.
     pub fn name(&self) -> String {
         if self.0 == Path::new("-") { "standard input".to_owned() } else { self.0.display().to_string() }
+    }
+}
+
+/// The name of a file that this process got open (`unstarve mcp` hands recordings over as `/proc/self/fd/N`). That the name leads
+/// to that file is checked by whoever trusts it.
+fn named_by_descriptor(path: &Path) -> Cow<'_, Path> {
+    match path.parent() == Some(Path::new("/proc/self/fd")) {
+        true => std::fs::read_link(path).map_or(Cow::Borrowed(path), Cow::Owned),
+        false => Cow::Borrowed(path),
     }
 }
 

@@ -32,6 +32,7 @@ mod help;
 mod input;
 mod knobs;
 mod lab;
+mod mcp;
 #[cfg(all(feature = "static", target_env = "gnu"))]
 mod names;
 mod output;
@@ -88,6 +89,7 @@ enum Command {
     Snapshot(snapshot::SnapshotArgs),
     Knobs(knobs::KnobsArgs),
     Sql(sql::SqlArgs),
+    Mcp(mcp::McpArgs),
     Fleet(fleet::FleetArgs),
     Doctor(doctor::DoctorArgs),
     Schema(schema::SchemaArgs),
@@ -145,6 +147,7 @@ fn main() -> ExitCode {
         Command::Snapshot(args) => snapshot::run(args),
         Command::Knobs(args) => knobs::run(args, low.color),
         Command::Sql(args) => sql::run(&args),
+        Command::Mcp(args) => mcp::run(args),
         Command::Fleet(args) => fleet::run(&args),
         Command::Doctor(args) => doctor::run(&args, low.color),
         Command::Schema(args) => schema::run(&args),

@@ -15,6 +15,8 @@ mod guard;
 mod hostile_names;
 mod hostile_programs;
 mod lab_failures;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod mistakes;
 mod predictions;
 mod release;
