@@ -3,7 +3,7 @@
 # commands the given purpose uses. Never asks, never waits for ever; what cannot be installed is named, and the tests
 # that need it say that they were skipped.
 #
-#     tools/setup.sh build|test|engines|fleet|demo|dist|docs
+#     tools/setup.sh build|test|engines|fleet|wheel|demo|dist|docs
 set -u
 exec </dev/null
 purpose=${1:-build}
@@ -21,6 +21,10 @@ build) ;;
 docs) wanted+=(python3:python3) ;;
 engines)
     wanted=(java:default-jre-headless)
+    python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
+    ;;
+wheel)
+    wanted+=(objcopy:binutils)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 fleet) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
@@ -41,7 +45,7 @@ dist)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 *)
-    echo "setup: $purpose: unknown purpose; expected build, test, engines, fleet, demo, dist or docs" >&2
+    echo "setup: $purpose: unknown purpose; expected build, test, engines, fleet, wheel, demo, dist or docs" >&2
     exit 2
     ;;
 esac
@@ -111,6 +115,13 @@ fi
 if [[ $purpose = test ]] && ! PYTHONPATH=$engines python3 -c 'import duckdb, duckdb_cli, chdb, pyarrow' 2>/dev/null; then
     timeout -k 10 600 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$engines" -r <(grep -E '^(duckdb|duckdb-cli|chdb|pyarrow)[=>]' "$(dirname "$0")/engines.txt") ||
         echo "setup: DuckDB and ClickHouse could not be installed for Python" >&2
+fi
+# What tests of the package for Python read its tables with, beside those (tools/test_python.sh); an absent one is skipped.
+notebook=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/notebook
+if [[ $purpose = test ]] && ! cmp -s "$(dirname "$0")/python.txt" "$notebook/python.txt"; then
+    rm -rf "$notebook"
+    timeout -k 10 600 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$notebook" -r "$(dirname "$0")/python.txt" &&
+        cp "$(dirname "$0")/python.txt" "$notebook" || echo "setup: pandas, polars, mypy and hatchling could not be installed for Python" >&2
 fi
 # Judges the crates (tools/deny.sh); without it that says that it was skipped.
 deny=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/deny
