@@ -28,9 +28,11 @@ dist: ## the program as one static file, deb, rpm, OCI image, man pages, complet
 	tools/setup.sh dist
 	ARCH='$(ARCH)' tools/dist.sh
 
-wheel: ## the package for Python with the program inside as one static file, for this kind of machine: $CARGO_TARGET_DIR/wheels
-	tools/setup.sh wheel
-	program=$$(tools/dist/binary.sh) && tools/wheel.sh "$$CARGO_TARGET_DIR/wheels" "$$program"
+wheel: dist ## the package for Python with the program and its licences inside, of what `make dist` made: $CARGO_TARGET_DIR/wheels
+	@out="$$CARGO_TARGET_DIR/dist-tree/out"; \
+	for program in "$$out/unstarve" "$$out/arm64/unstarve"; do \
+		test ! -e "$$program" || tools/wheel.sh "$$CARGO_TARGET_DIR/wheels" "$$program" || exit; \
+	done
 
 install: ## unstarve, into ~/.cargo/bin
 	tools/setup.sh build

@@ -3,7 +3,7 @@
 # commands the given purpose uses. Never asks, never waits for ever; what cannot be installed is named, and the tests
 # that need it say that they were skipped.
 #
-#     tools/setup.sh build|test|engines|fleet|wheel|demo|dist|docs
+#     tools/setup.sh build|test|engines|fleet|demo|dist|docs
 set -u
 exec </dev/null
 purpose=${1:-build}
@@ -21,10 +21,6 @@ build) ;;
 docs) wanted+=(python3:python3) ;;
 engines)
     wanted=(java:default-jre-headless)
-    python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
-    ;;
-wheel)
-    wanted+=(objcopy:binutils)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 fleet) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
@@ -45,7 +41,7 @@ dist)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 *)
-    echo "setup: $purpose: unknown purpose; expected build, test, engines, fleet, wheel, demo, dist or docs" >&2
+    echo "setup: $purpose: unknown purpose; expected build, test, engines, fleet, demo, dist or docs" >&2
     exit 2
     ;;
 esac

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # Makes the package for Python with the program inside (docs/python.md), and prints where it is. Another build of the same commit gives the same bytes.
 #
-#     tools/wheel.sh DIRECTORY PROGRAM [amd64|arm64]     one static file, as tools/dist/binary.sh makes it
-#     tools/wheel.sh DIRECTORY                           without a program: for every machine, uses that of the host
+#     tools/wheel.sh DIRECTORY PROGRAM     one static file, as `make dist` makes it; licences that lie beside it (LICENCES*.txt) are put in
+#     tools/wheel.sh DIRECTORY             without a program: for every machine, uses that of the host
 set -euo pipefail
-[[ $# -ge 1 && $# -le 3 ]] || { echo "wheel: expected DIRECTORY [PROGRAM [amd64|arm64]]" >&2 && exit 2; }
+[[ $# -ge 1 && $# -le 2 ]] || { echo "wheel: expected DIRECTORY [PROGRAM]" >&2 && exit 2; }
 mkdir -p "$1"
 out=$(realpath "$1")
 export UNSTARVE_PROGRAM='' UNSTARVE_PLATFORM=''
 if [[ $# -gt 1 ]]; then
     UNSTARVE_PROGRAM=$(realpath "$2")
-    case ${3:-$(uname -m)} in
-    amd64 | x86_64) cpu=x86_64 ;;
-    arm64 | aarch64) cpu=aarch64 ;;
-    *) echo "wheel: $3: there is amd64 and arm64" >&2 && exit 2 ;;
+    case $(readelf -hW "$UNSTARVE_PROGRAM" | sed -n 's/^ *Machine: *//p') in
+    *X86-64) cpu=x86_64 ;;
+    AArch64) cpu=aarch64 ;;
+    *) echo "wheel: $2: is no program for x86-64 or arm64" >&2 && exit 2 ;;
     esac
     # No library of the host: as old a Linux, and as other a libc, as a wheel can say.
     UNSTARVE_PLATFORM=manylinux2014_$cpu.musllinux_1_1_$cpu
