@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build release dist install demo test test-views test-spark test-dist test-guests deny proofs truth kernels bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy watch-injections bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
+.PHONY: help setup build release dist wheel install demo test test-views test-spark test-dist test-guests deny proofs truth kernels bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy watch-injections bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -27,6 +27,12 @@ release: ## the program as it is shipped, optimised by a profile of its own work
 dist: ## the program as one static file, deb, rpm, OCI image, man pages, completions, licences and SBOM, on x86-64 for arm64, too (ARCH=amd64: not): $CARGO_TARGET_DIR/dist-tree/out
 	tools/setup.sh dist
 	ARCH='$(ARCH)' tools/dist.sh
+
+wheel: dist ## the package for Python with the program and its licences inside, of what `make dist` made: $CARGO_TARGET_DIR/wheels
+	@out="$$CARGO_TARGET_DIR/dist-tree/out"; \
+	for program in "$$out/unstarve" "$$out/arm64/unstarve"; do \
+		test ! -e "$$program" || tools/wheel.sh "$$CARGO_TARGET_DIR/wheels" "$$program" || exit; \
+	done
 
 install: ## unstarve, into ~/.cargo/bin
 	tools/setup.sh build

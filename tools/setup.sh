@@ -112,6 +112,13 @@ if [[ $purpose = test ]] && ! PYTHONPATH=$engines python3 -c 'import duckdb, duc
     timeout -k 10 600 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$engines" -r <(grep -E '^(duckdb|duckdb-cli|chdb|pyarrow)[=>]' "$(dirname "$0")/engines.txt") ||
         echo "setup: DuckDB and ClickHouse could not be installed for Python" >&2
 fi
+# What tests of the package for Python read its tables with, beside those (tools/test_python.sh); an absent one is skipped.
+notebook=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/notebook
+if [[ $purpose = test ]] && ! cmp -s "$(dirname "$0")/python.txt" "$notebook/python.txt"; then
+    rm -rf "$notebook"
+    timeout -k 10 600 python3 -m pip install -q --no-input --disable-pip-version-check --root-user-action=ignore --target "$notebook" -r "$(dirname "$0")/python.txt" &&
+        cp "$(dirname "$0")/python.txt" "$notebook" || echo "setup: pandas, polars, mypy and hatchling could not be installed for Python" >&2
+fi
 # Judges the crates (tools/deny.sh); without it that says that it was skipped.
 deny=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/deny
 if [[ $purpose = test ]] && ! grep -qs "^Version: $(sed -n 's/.*==\([^ ]*\).*/\1/p' "$(dirname "$0")/deny.txt")$" "$deny"/*.dist-info/METADATA; then

@@ -97,6 +97,10 @@ run tests 1200 --workspace "${features[@]}" --config "$(limit 420)"
 # The answers to all stored recordings and to the scenes of the verdict, with the program that the tests have built.
 follow answers 600 tools/same-answers compare
 follow pages 420 tools/test_page.sh
+# Modules and macros for Perfetto's page, by its own engine.
+follow perfetto 300 packaging/perfetto/test_server.py "${CARGO_TARGET_DIR:-$PWD/target}/debug/unstarve"
+# The package for Python: its wheel in a fresh environment, its sums beside the program's, the notebook of the book.
+follow python 300 tools/test_python.sh
 # The views of many hosts' tables by DuckDB and ClickHouse; by Spark, too: make test-views, make test-spark.
 follow views 600 env UNSTARVE_ENGINES=duckdb,clickhouse views/test_views.py
 once live 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1

@@ -66,6 +66,8 @@ enum Format {
     Csv,
     /// A table as an Arrow IPC file (Feather)
     Arrow,
+    /// A table as an Arrow IPC stream, for pipes
+    ArrowStream,
     /// A table as a Parquet file
     Parquet,
 }
@@ -105,6 +107,8 @@ enum TableFormat {
     #[cfg(feature = "columnar")]
     Arrow,
     #[cfg(feature = "columnar")]
+    ArrowStream,
+    #[cfg(feature = "columnar")]
     Parquet,
 }
 
@@ -128,9 +132,11 @@ impl LowArgs {
             #[cfg(feature = "columnar")]
             Format::Arrow => Job::Tables(TableFormat::Arrow, tables(output, "arrow", self.table)),
             #[cfg(feature = "columnar")]
+            Format::ArrowStream => Job::Tables(TableFormat::ArrowStream, tables(output, "arrows", self.table)),
+            #[cfg(feature = "columnar")]
             Format::Parquet => Job::Tables(TableFormat::Parquet, tables(output, "parquet", self.table)),
             #[cfg(not(feature = "columnar"))]
-            Format::Arrow | Format::Parquet => bail!(
+            Format::Arrow | Format::ArrowStream | Format::Parquet => bail!(
                 "this unstarve was built without Arrow and Parquet: build it with `make build` (cargo's feature columnar), \
                  or use --format csv"
             ),
@@ -153,7 +159,7 @@ impl Format {
             Format::Firefox => "open it at profiler.firefox.com",
             Format::Folded => "draw it with inferno-flamegraph or flamegraph.pl, or open it at speedscope.app",
             Format::Csv => "open it in a spreadsheet; for pandas write Parquet",
-            Format::Arrow | Format::Parquet => "open it in DuckDB, pandas or R",
+            Format::Arrow | Format::ArrowStream | Format::Parquet => "open it in DuckDB, pandas or R",
         }
     }
 
@@ -166,6 +172,7 @@ impl Format {
             Format::Folded => "stacks.folded".to_owned(),
             Format::Csv => of_table("csv"),
             Format::Arrow => of_table("arrow"),
+            Format::ArrowStream => of_table("arrows"),
             Format::Parquet => of_table("parquet"),
         })
     }
@@ -190,9 +197,11 @@ fn by_name(path: &Path) -> Result<Format> {
         Some("folded") => Format::Folded,
         Some("csv") => Format::Csv,
         Some("arrow" | "feather") => Format::Arrow,
+        Some("arrows") => Format::ArrowStream,
         Some("parquet") => Format::Parquet,
         _ => bail!(
-            "{}: unknown output format; add --format, or end the name with .pftrace, .json (Firefox Profiler), .folded, .csv, .arrow or .parquet",
+            "{}: unknown output format; add --format, or end the name with .pftrace, .json (Firefox Profiler), .folded, \
+             .csv, .arrow, .arrows or .parquet",
             path.display()
         ),
     })
@@ -268,6 +277,8 @@ fn rows(format: TableFormat, table: Table, out: Writer) -> Result<Box<dyn Rows>,
         TableFormat::Csv => Box::new(CsvRows::new(out, schema)?),
         #[cfg(feature = "columnar")]
         TableFormat::Arrow => Box::new(ArrowRows::new(out, schema)?),
+        #[cfg(feature = "columnar")]
+        TableFormat::ArrowStream => Box::new(ArrowRows::stream(out, schema)?),
         #[cfg(feature = "columnar")]
         TableFormat::Parquet => Box::new(ParquetRows::new(out, schema)?),
     })

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::builder::{Float64Builder, Int64Builder, ListBuilder, StringBuilder, TimestampMicrosecondBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_ipc::writer::FileWriter;
-use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
+use arrow_ipc::writer::{FileWriter, StreamWriter};
+use arrow_schema::{ArrowError, DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
@@ -146,10 +146,32 @@ impl Batches {
     }
 }
 
-/// Writes an Arrow IPC file (Feather version 2).
+/// Writes Arrow IPC: a file, or a stream.
 pub struct ArrowRows<W: Out> {
     batches: Batches,
-    out: FileWriter<W>,
+    out: IpcWriter<W>,
+}
+
+enum IpcWriter<W: Out> {
+    File(FileWriter<W>),
+    Stream(StreamWriter<W>),
+}
+
+impl<W: Out> IpcWriter<W> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+        match self {
+            IpcWriter::File(writer) => writer.write(batch),
+            IpcWriter::Stream(writer) => writer.write(batch),
+        }
+    }
+
+    /// Writes the end.
+    fn finish(self) -> Result<W, ArrowError> {
+        match self {
+            IpcWriter::File(writer) => writer.into_inner(),
+            IpcWriter::Stream(writer) => writer.into_inner(),
+        }
+    }
 }
 
 fn arrow(error: impl ToString) -> TableError {
@@ -157,13 +179,23 @@ fn arrow(error: impl ToString) -> TableError {
 }
 
 impl<W: Out> ArrowRows<W> {
-    /// Writes the schema.
+    /// Writes the schema of an Arrow IPC file (Feather version 2).
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn new(out: W, table: &Schema) -> Result<ArrowRows<W>, TableError> {
         let batches = Batches::new(table);
-        let out = FileWriter::try_new(out, &batches.schema).map_err(arrow)?;
+        let out = IpcWriter::File(FileWriter::try_new(out, &batches.schema).map_err(arrow)?);
+        Ok(ArrowRows { batches, out })
+    }
+
+    /// Writes the schema of an Arrow IPC stream, whose batches can be read while the next ones are written.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn stream(out: W, table: &Schema) -> Result<ArrowRows<W>, TableError> {
+        let batches = Batches::new(table);
+        let out = IpcWriter::Stream(StreamWriter::try_new(out, &batches.schema).map_err(arrow)?);
         Ok(ArrowRows { batches, out })
     }
 }
@@ -180,8 +212,7 @@ impl<W: Out> Rows for ArrowRows<W> {
         if let Some(batch) = self.batches.rest().map_err(arrow)? {
             self.out.write(&batch).map_err(arrow)?;
         }
-        self.out.finish().map_err(arrow)?;
-        Ok(self.out.get_mut().flush()?)
+        Ok(self.out.finish().map_err(arrow)?.flush()?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The results of a timeline, and the trait that receives them.
 
-use unstarve_model::{BlockRequest, CpuId, CpuSet, NameId, Names, Nanos, Prio, ProvedBy, Time};
+use unstarve_model::{BlockRequest, CpuId, CpuSet, NameId, Names, Nanos, Prio, ProvedBy, Tid, Time};
 use unstarve_sched::Rule;
 
 use crate::settings::BoxedSettings;
@@ -376,6 +376,8 @@ pub struct Wake<'a> {
     pub waker: Waker,
     /// The current task, if events do not show whether it is the waker or was interrupted.
     pub suspect: Option<TaskKey>,
+    /// The task that was current on the CPU, as the event itself has it; in an interrupt it is the one that was interrupted.
+    pub current: Option<Tid>,
     /// When.
     pub time: Time,
     /// The CPU that issued it.

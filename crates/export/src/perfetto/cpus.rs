@@ -81,13 +81,15 @@ impl Cpus {
     /// Adds a wakeup, with its context if known.
     pub fn wake(&mut self, world: &World, wake: &Wake<'_>) {
         let task = world.tasks.get(wake.wakee);
+        // Perfetto's trace_processor drops events without a task.
+        let current = wake.current.map(|tid| tid.0);
         let (pid, flags) = match wake.waker {
             Waker::Task(waker) => (Some(world.tasks.get(waker).tid.0), Some(0)),
             Waker::Interrupt(Some(actor)) if matches!(world.actors.get(actor).kind, ActorKind::Softirq { .. }) => {
-                (None, Some(FLAG_SOFTIRQ))
+                (current, Some(FLAG_SOFTIRQ))
             }
-            Waker::Interrupt(_) => (None, Some(FLAG_HARDIRQ)),
-            Waker::Unknown => (None, None),
+            Waker::Interrupt(_) => (current, Some(FLAG_HARDIRQ)),
+            Waker::Unknown => (current, None),
         };
         let waking = SchedWakeup {
             comm: Some(task.comm.as_bytes().to_vec()),
@@ -118,7 +120,11 @@ impl Cpus {
             }
             _ => return,
         };
-        self.push(interrupt.cpu, [event(interrupt.start, entry), event(interrupt.end, exit)]);
+        // Between two runs a CPU is idle; before the first nobody knows.
+        let is_idle = self.cpus.get(&interrupt.cpu).is_some_and(|cpu| cpu.left.is_some());
+        let interrupted = interrupt.task.map(|task| world.tasks.get(task).tid).or(is_idle.then_some(Tid::IDLE));
+        let by = |event| FtraceEvent { pid: interrupted.map(|tid| tid.0), ..event };
+        self.push(interrupt.cpu, [by(event(interrupt.start, entry)), by(event(interrupt.end, exit))]);
     }
 
     fn push(&mut self, cpu: CpuId, events: impl IntoIterator<Item = FtraceEvent>) {

@@ -7,7 +7,7 @@ use std::process::Command;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch};
-use arrow_ipc::reader::FileReader;
+use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::DataType;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use unstarve_export::{Table, Tables};
@@ -23,12 +23,21 @@ fn arrow_rows(sheet: Sheet, table: Table) -> Box<dyn Rows> {
     Box::new(ArrowRows::new(sheet, table.schema()).expect("memory can be written"))
 }
 
+fn arrow_stream_rows(sheet: Sheet, table: Table) -> Box<dyn Rows> {
+    Box::new(ArrowRows::stream(sheet, table.schema()).expect("memory can be written"))
+}
+
 fn parquet_rows(sheet: Sheet, table: Table) -> Box<dyn Rows> {
     Box::new(ParquetRows::new(sheet, table.schema()).expect("memory can be written"))
 }
 
 fn read_arrow(bytes: Vec<u8>) -> Vec<RecordBatch> {
     let reader = FileReader::try_new(Cursor::new(bytes), None).expect("an Arrow file");
+    reader.map(|batch| batch.expect("a whole batch")).collect()
+}
+
+fn read_arrow_stream(bytes: Vec<u8>) -> Vec<RecordBatch> {
+    let reader = StreamReader::try_new(Cursor::new(bytes), None).expect("an Arrow stream");
     reader.map(|batch| batch.expect("a whole batch")).collect()
 }
 
@@ -70,7 +79,8 @@ fn in_microseconds(row: &Row) -> Row {
 
 #[test]
 fn arrow_and_parquet_hold_what_csv_holds() {
-    let formats: [(MakeRows, ReadRows); 2] = [(arrow_rows, read_arrow), (parquet_rows, read_parquet)];
+    let formats: [(MakeRows, ReadRows); 3] =
+        [(arrow_rows, read_arrow), (arrow_stream_rows, read_arrow_stream), (parquet_rows, read_parquet)];
     // Smaller than a megabyte, because every cell is compared.
     let small = |trace: &PathBuf| trace.metadata().is_ok_and(|metadata| metadata.len() < 1 << 20);
     for trace in traces().into_iter().filter(small) {

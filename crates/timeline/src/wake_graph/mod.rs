@@ -103,7 +103,8 @@ impl WakeGraph {
             self.prices.clear();
         }
         let slept = sleep_start.map(|start| now.since(start));
-        let wake = Wake { wakee: key, waker, suspect, time: now, cpu: event.cpu, slept, prices: &self.prices };
+        let current = event.issuer.current();
+        let wake = Wake { wakee: key, waker, suspect, current, time: now, cpu: event.cpu, slept, prices: &self.prices };
         sink.wake(&machine.world, &wake);
     }
 
