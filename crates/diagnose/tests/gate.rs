@@ -12,6 +12,8 @@ use unstarve_diagnose::compare::{Side, side};
 use crate::findings::scene::Scene;
 
 const SEEDS: u64 = 20;
+/// Noise that may be called worse, and slower programs that may pass, of as many seeds.
+const MAX_MISTAKES: usize = 1;
 /// 100 µs each: three seconds.
 const COLUMNS: usize = 30_000;
 const COLUMN_US: u64 = 100;
@@ -182,23 +184,18 @@ fn verdicts(seed: u64) -> Vec<((usize, Planted), Gate)> {
 #[test]
 fn noise_is_not_worse_and_what_is_planted_is() {
     let gates: Vec<((usize, Planted), Gate)> = (1..=SEEDS).flat_map(verdicts).collect();
-    let mut table = String::new();
     for (bases, planted) in BASES.into_iter().flat_map(|bases| PLANTED.map(|planted| (bases, planted))) {
         let of = || gates.iter().filter(|(about, _)| *about == (bases, planted)).map(|(_, gate)| gate);
         let [better, same, worse, undecided] =
             Judgement::ALL.map(|one| of().filter(|gate| gate.verdict == one).count());
+        let found = format!("{bases} of the base, {planted:?}: {better} {same} {worse} {undecided}");
         assert_eq!(better + same + worse + undecided, SEEDS as usize);
-        if planted == Planted::Nothing {
-            assert_eq!(worse, 0, "noise is called worse: {:?}", of().find(|gate| gate.verdict == Judgement::Worse));
-        } else {
-            assert_eq!(better + same, 0, "{planted:?} passes by {bases} runs of the base");
+        match planted {
+            Planted::Nothing => assert!(worse <= MAX_MISTAKES, "{found}"),
+            Planted::Hog | Planted::Stall => assert_eq!(worse, SEEDS as usize, "{found}"),
+            Planted::Slower => assert!(better + same <= MAX_MISTAKES, "{found}"),
         }
-        table.push_str(&format!(
-            "{bases} of the base, {:<8} better {better:>2}, same {same:>2}, worse {worse:>2}, undecided {undecided:>2}\n",
-            format!("{planted:?}:")
-        ));
     }
-    insta::assert_snapshot!(table);
 }
 
 #[test]
