@@ -86,11 +86,19 @@ fn names_of_tasks_in_a_recording() {
             &["timeline", trace][..],
             &["timeline", trace, "--summary"],
             &["compare", trace, trace, "--all"],
+            &["compare", trace, trace, "--all", "--fail-on", "never"],
             &["top", trace, "--once"],
         ] {
             assert_harmless(text(&run(arguments)), &format!("{arguments:?} {shown}"));
         }
         json(text(&run(&["compare", trace, trace, "--json"])), "compare --json");
+        let files = ["gate.xml", "gate.sarif", "comment.md"].map(|name| place.path().join(name));
+        let [junit, sarif, markdown] = files.each_ref().map(|file| file.to_str().expect("text"));
+        let outputs = ["--junit", junit, "--sarif", sarif, "--markdown", markdown];
+        run(&[&["compare", trace, trace, "--fail-on", "never"][..], &outputs].concat());
+        for file in files {
+            assert_harmless(&fs::read_to_string(&file).expect("written"), &format!("{} {shown}", file.display()));
+        }
         json(text(&run(&["export", trace, "--format", "firefox", "-o", "-"])), "firefox");
         for line in text(&run(&["top", trace, "--json"])).lines() {
             json(line, "top --json");

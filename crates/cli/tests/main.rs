@@ -3,13 +3,16 @@
 mod abuse;
 mod audit;
 mod book;
+mod ci_steps;
 mod command_line;
 mod dist_place;
 mod doctor;
+mod earlier_outputs;
 mod evidence;
 #[cfg(feature = "columnar")]
 mod fleet;
 mod forged_recordings;
+mod gate;
 mod generate;
 mod guard;
 mod hostile_names;

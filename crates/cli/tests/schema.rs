@@ -60,11 +60,13 @@ fn what_commands_print_is_what_their_schemas_say() {
     let policy = policy.to_str().expect("UTF-8");
     let schema_of_lines = schema("timeline");
     let log = testdata("logs/hung-flush.6.12.log");
-    let cases: [(&str, &[&str]); 31] = [
+    let cases: [(&str, &[&str]); 33] = [
         ("explain", &["explain", "--json", &log]),
         ("explain", &["explain", "--json", &sick]),
         ("explain", &["explain", "--json", &good]),
         ("compare", &["compare", "--json", &good, &sick]),
+        ("compare", &["compare", "--json", "--fail-on", "worse", &good, &sick]),
+        ("compare", &["compare", "--json", "--fail-on", "never", &good, &weight]),
         ("check", &["check", "--json", "--snapshot", &snapshot]),
         ("check", &["check", "--json", "--snapshot", &snapshot, "--upgrade-to", "6.12"]),
         ("explain", &["explain", "--json", &rt]),

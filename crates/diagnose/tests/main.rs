@@ -6,6 +6,7 @@ mod compare;
 mod cut_streams;
 mod data_quality;
 mod findings;
+mod gate;
 mod idle_workers;
 mod kinds;
 mod many_names;

@@ -189,7 +189,7 @@ const RATE_HEADS: [&str; 6] = ["who", "what", "A", "B", "change", "B − A, from
 const MAX_COLUMN_WIDTH: usize = 28;
 
 /// A table with text aligned left and numbers right. A narrow terminal loses the last columns.
-fn table(ink: &mut Ink, heads: &[&str], rows: &[Vec<String>]) {
+pub(crate) fn table(ink: &mut Ink, heads: &[&str], rows: &[Vec<String>]) {
     let charset = ink.look.charset();
     let heads: Vec<String> = heads.iter().map(|head| fold(head, charset).into_owned()).collect();
     let widths: Vec<usize> = (0..heads.len())

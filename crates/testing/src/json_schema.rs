@@ -15,6 +15,14 @@ enum Fields {
     Any,
 }
 
+/// Whether fields that are always printed may be missing.
+#[derive(Clone, Copy, PartialEq)]
+enum Release {
+    Today,
+    /// A later one may have added them.
+    Earlier,
+}
+
 const COMBINED_SCHEMAS: [&str; 3] = ["oneOf", "anyOf", "allOf"];
 
 impl JsonSchema {
@@ -35,18 +43,19 @@ impl JsonSchema {
         own.chain(parts.chain(self.target(node)).flat_map(|part| self.fields(part))).collect()
     }
 
-    fn fits(&self, node: &Value, value: &Value, fields: Fields) -> Result<(), String> {
+    fn fits(&self, node: &Value, value: &Value, fields: Fields, release: Release) -> Result<(), String> {
         if node == &Value::Bool(true) {
             return Ok(());
         }
         let has_own = node.get("properties").is_some();
         let within = if has_own { Fields::Any } else { fields };
         if let Some(target) = self.target(node) {
-            self.fits(target, value, within)?;
+            self.fits(target, value, within, release)?;
         }
         for part in COMBINED_SCHEMAS {
             let Some(choices) = node.get(part).and_then(Value::as_array) else { continue };
-            let tried: Vec<Result<(), String>> = choices.iter().map(|one| self.fits(one, value, within)).collect();
+            let tried: Vec<Result<(), String>> =
+                choices.iter().map(|one| self.fits(one, value, within, release)).collect();
             let is_met =
                 if part == "allOf" { tried.iter().all(Result::is_ok) } else { tried.iter().any(Result::is_ok) };
             if !is_met {
@@ -74,23 +83,30 @@ impl JsonSchema {
         }
         if let (Some(items), Some(list)) = (node.get("items"), value.as_array()) {
             for (index, item) in list.iter().enumerate() {
-                self.fits(items, item, Fields::Described).map_err(|wrong| format!("[{index}] {wrong}"))?;
+                self.fits(items, item, Fields::Described, release).map_err(|wrong| format!("[{index}] {wrong}"))?;
             }
         }
         match value.as_object() {
-            Some(object) if has_own => self.object_fits(node, object, fields),
+            Some(object) if has_own => self.object_fits(node, object, fields, release),
             _ => Ok(()),
         }
     }
 
-    fn object_fits(&self, node: &Value, object: &Map<String, Value>, fields: Fields) -> Result<(), String> {
+    fn object_fits(
+        &self,
+        node: &Value,
+        object: &Map<String, Value>,
+        fields: Fields,
+        release: Release,
+    ) -> Result<(), String> {
         let required = node.get("required").and_then(Value::as_array).into_iter().flatten();
-        if let Some(name) = required.filter_map(Value::as_str).find(|name| !object.contains_key(*name)) {
+        let missing = required.filter_map(Value::as_str).find(|name| !object.contains_key(*name));
+        if let Some(name) = missing.filter(|_| release == Release::Today) {
             return Err(format!("{name} is missing"));
         }
         for (name, value) in object {
             if let Some(described) = node["properties"].get(name) {
-                self.fits(described, value, Fields::Described).map_err(|wrong| format!(".{name} {wrong}"))?;
+                self.fits(described, value, Fields::Described, release).map_err(|wrong| format!(".{name} {wrong}"))?;
             }
         }
         let described = self.fields(node);
@@ -102,6 +118,11 @@ impl JsonSchema {
 
     /// Whether a value is what it says, and has no field that it does not describe; the error says where not.
     pub fn takes(&self, value: &Value) -> Result<(), String> {
-        self.fits(&self.0, value, Fields::Described)
+        self.fits(&self.0, value, Fields::Described, Release::Today)
+    }
+
+    /// The same for what an earlier release printed, whose fields this one may have more of.
+    pub fn takes_earlier(&self, value: &Value) -> Result<(), String> {
+        self.fits(&self.0, value, Fields::Described, Release::Earlier)
     }
 }

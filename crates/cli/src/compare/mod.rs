@@ -1,5 +1,6 @@
 //! `unstarve compare`: what changed between two recordings, lab results or snapshots.
 
+pub mod gate;
 pub mod hosts;
 mod labs;
 mod latency;
@@ -13,11 +14,13 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_diagnose::Options;
+use unstarve_diagnose::compare::gate::Gate;
 use unstarve_diagnose::compare::{Comparison, Side, compare, side_beside};
 use unstarve_latency::Latency;
 use unstarve_term::{Extent, Look, Spikes, comparison_page, latency_page};
 use unstarve_timeline::{Both, Selection};
 
+use self::gate::{GateArgs, LowGate};
 use self::latency::{LowLatency, SideLatencies};
 use self::sniff::Kind;
 
@@ -44,13 +47,17 @@ Examples:
   unstarve compare before.json after.json               two snapshots (unstarve snapshot -o)
 
   unstarve compare before.dat after.dat --task 'kworker/*' --from +1s
+  unstarve compare main.dat branch.dat --fail-on worse
+  unstarve compare --base baseline/ branch.dat --fail-on worse --junit gate.xml --markdown comment.md
 
-Exit code: 0 no significant difference, 1 there is one, 2 an input could not be compared.")]
+Exit code: 0 no significant difference, 1 there is one, 2 an input could not be compared.
+With --fail-on worse: 0 better or the same, 1 worse, 2 could not be compared, 3 undecided.")]
 pub struct LowArgs {
     /// The first recording of any format, directory of a lab result, or snapshot
     a: PathBuf,
     /// The second one, of the same kind
-    b: PathBuf,
+    #[arg(required_unless_present = "base")]
+    b: Option<PathBuf>,
     /// Print the comparison as JSON (schema unstarve.compare/1)
     #[arg(long)]
     json: bool,
@@ -64,6 +71,8 @@ pub struct LowArgs {
     selection: LowSelection,
     #[command(flatten)]
     latency: LowLatency,
+    #[command(flatten)]
+    gate: LowGate,
 }
 
 /// The checked arguments.
@@ -72,6 +81,7 @@ pub enum HiArgs {
     Html { a: Recording, b: Recording, selection: Selection, file: PathBuf },
     Labs { a: PathBuf, b: PathBuf, form: Form },
     Hosts { a: PathBuf, b: PathBuf, form: Form },
+    Gate(GateArgs),
 }
 
 pub enum Form {
@@ -87,8 +97,17 @@ impl LowArgs {
         } else {
             Form::Page { look: output::look(color), extent: if self.all { Extent::All } else { Extent::Main } }
         };
-        let (a, b) = (self.a, self.b);
         let latency = self.latency.raise()?;
+        if self.gate.is_asked() {
+            if self.output.is_some() || !latency.is_empty() {
+                bail!(
+                    "a verdict has no page (-o) and no latency log: leave them out, or compare a second time without --fail-on"
+                );
+            }
+            return Ok(HiArgs::Gate(self.gate.raise([Some(self.a), self.b], self.selection.raise(), form)?));
+        }
+        let Some(b) = self.b else { bail!("name the second recording") };
+        let a = self.a;
         let kinds = (sniff::kind(&a), sniff::kind(&b));
         if kinds != (Kind::Recording, Kind::Recording) && !latency.is_empty() {
             bail!("--latency-a and --latency-b need recordings on both sides: spikes are set against waits");
@@ -131,6 +150,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
         HiArgs::Html { a, b, selection, file } => Ok(exit_code(&crate::report::compared(&a, &b, &selection, &file)?)),
         HiArgs::Labs { a, b, form } => labs::run(&a, &b, &form),
         HiArgs::Hosts { a, b, form } => hosts::run(&a, &b, &form),
+        HiArgs::Gate(args) => gate::run(args),
     }
 }
 
@@ -144,6 +164,9 @@ pub struct WithLatency<'a> {
     latency_a: Vec<Latency>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     latency_b: Vec<Latency>,
+    /// The verdict, where one was asked for. The fields beside it compare the first recording of each side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gate: Option<&'a Gate>,
 }
 
 fn recordings([a, b]: [&Recording; 2], selection: &Selection, latency: SideLatencies, form: &Form) -> Result<ExitCode> {
@@ -153,7 +176,8 @@ fn recordings([a, b]: [&Recording; 2], selection: &Selection, latency: SideLaten
     let (latency_a, latency_b) = (a_watches.finish()?, b_watches.finish()?);
     let text = match form {
         Form::Json => {
-            serde_json::to_string_pretty(&WithLatency { comparison: &comparison, latency_a, latency_b })? + "\n"
+            serde_json::to_string_pretty(&WithLatency { comparison: &comparison, latency_a, latency_b, gate: None })?
+                + "\n"
         }
         Form::Page { look, extent } => {
             let spikes = match extent {

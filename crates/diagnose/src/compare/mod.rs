@@ -1,6 +1,7 @@
 //! Compares two recordings: rates per role and rule with confidence intervals, and findings that appeared or vanished.
 
 mod contrast;
+pub mod gate;
 mod metric;
 mod profile;
 mod role;

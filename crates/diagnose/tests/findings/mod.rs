@@ -10,7 +10,7 @@ mod placement;
 mod pollers;
 mod reasons;
 mod remedies;
-mod scene;
+pub mod scene;
 mod selections;
 mod sessions;
 mod sharing;

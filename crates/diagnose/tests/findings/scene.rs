@@ -218,7 +218,8 @@ impl Scene {
         self.explain_with(&Options::default())
     }
 
-    pub fn explain_with(&self, options: &Options) -> Report {
+    /// Its events, as a recording has them.
+    pub fn source(&self) -> MemorySource {
         let mut names = Names::default();
         let events = self.events(&mut names);
         let recorded: EventSet = EVENTS.into_iter().filter(|event| !self.omit.contains(event)).collect();
@@ -230,7 +231,11 @@ impl Scene {
             kernel_release: self.release.clone(),
             ..TraceInfo::default()
         };
-        let source = MemorySource::new(info, events, names);
+        MemorySource::new(info, events, names)
+    }
+
+    pub fn explain_with(&self, options: &Options) -> Report {
+        let source = self.source();
         let report = explain(Box::new(source), options, |_| {}).expect("a scene has events");
         for finding in &report.findings {
             let sum: u64 = finding.blame.iter().map(|row| row.ns).sum();
