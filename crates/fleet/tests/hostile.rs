@@ -18,7 +18,7 @@ use unstarve_fleet::{
     verify,
 };
 use unstarve_model::WallTime;
-use unstarve_tables::{Cell, HOSTS, Partition, Shelf, arrow_type, parquet_file};
+use unstarve_tables::{Cell, HOSTS, Partition, Shelf, WAIT_ROLLUP, arrow_type, parquet_file};
 
 const HOUR: u64 = 3_600_000_000_000;
 const START: u64 = 1_795_305_600_000_000_000;
@@ -271,6 +271,93 @@ fn rows_that_cannot_be_placed_are_left_alone() {
         let path = place.hour(0).join(format!("{name}.parquet"));
         assert_eq!(std::fs::read(path).expect("it is there"), bytes);
     }
+}
+
+/// Numbers below zero where a column counts or measures: one such row would take away what other hosts add up to.
+#[test]
+fn numbers_below_zero_are_left_alone() {
+    let wait = |name: &str, cell: ArrayRef| {
+        let number = |number: i64| -> ArrayRef { Arc::new(Int64Array::from(vec![number])) };
+        let role: ArrayRef = Arc::new(StringArray::from(vec!["rcu"]));
+        let mut columns: Vec<(String, ArrayRef)> = needed("x").into_iter().take(2).collect();
+        for (name, cell) in [
+            ("span_ns", number(1)),
+            ("victim_role", Arc::clone(&role)),
+            ("victim_kind", role),
+            ("n", number(0)),
+            ("sum_ns", number(i64::MAX)),
+            ("max_ns", Arc::new(Int64Array::new_null(1))),
+            ("buckets", list()),
+        ] {
+            columns.push((name.to_owned(), cell));
+        }
+        columns.iter_mut().filter(|(column, _)| column == name).for_each(|column| column.1 = Arc::clone(&cell));
+        parquet(columns)
+    };
+    let lists = |numbers: Vec<Option<i64>>| -> ArrayRef {
+        Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([Some(numbers)]))
+    };
+    let hidden = Int64Array::new(vec![-1].into(), Some(vec![false].into()));
+    let cases: [(&str, ArrayRef, bool); 9] = [
+        ("", list(), true),
+        ("sum_ns", Arc::new(Int64Array::from(vec![-1])), false),
+        ("n", Arc::new(Int64Array::from(vec![i64::MIN])), false),
+        ("span_ns", Arc::new(Int32Array::from(vec![-1])), false),
+        // An earlier version's, which is kept at the largest.
+        ("sum_ns", Arc::new(UInt64Array::from(vec![u64::MAX])), true),
+        ("max_ns", Arc::new(hidden), true),
+        ("max_ns", Arc::new(Int64Array::from(vec![-5])), false),
+        ("buckets", lists(vec![Some(3), Some(-1)]), false),
+        ("buckets", lists(Vec::new()), true),
+    ];
+    for (name, cell, is_good) in cases {
+        let bytes = wait(name, cell);
+        let found = decode(bytes.clone(), &WAIT_ROLLUP, DecodeLimits::INPUT).map(|found| found.rows);
+        match is_good {
+            true => assert_eq!(found, Ok(1), "{name}"),
+            false => assert_eq!(found, Err(format!("column `{name}` has numbers below zero, which it cannot have"))),
+        }
+        // What was merged before counts, and is verified.
+        assert_eq!(decode(bytes, &WAIT_ROLLUP, DecodeLimits::MERGED).map(|found| found.rows), Ok(1), "{name}");
+    }
+    let place = Place::new();
+    place.write(0, "a");
+    let bytes = odd("odd", &[("cpus", Arc::new(Int64Array::from(vec![-4])))]);
+    place.shelf.put(&partition(0), "odd", &bytes).expect("it can be written");
+    let done = place.compact();
+    assert_eq!((done.inputs, done.problems.len()), (1, 1), "{done:?}");
+    says(&done, &["odd.parquet", "column `cpus` has numbers below zero"]);
+}
+
+/// Spark refuses a table with two columns whose names differ in upper and lower case only, and takes one that is written otherwise for ours.
+#[test]
+fn columns_that_differ_in_case_only_are_left_alone() {
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![4]));
+    let place = Place::new();
+    place.write(0, "a");
+    let refused: [(&str, &[&str], &[&str]); 4] = [
+        ("ours", &["CPUS"], &["column `CPUS`: expected `cpus`"]),
+        ("both", &["cpus", "Cpus"], &["columns `cpus` and `Cpus` differ in upper and lower case only"]),
+        ("strange", &["more", "MORE"], &["columns `more` and `MORE` differ"]),
+        ("letters", &["größe", "GRÖßE"], &["differ in upper and lower case only"]),
+    ];
+    for (name, columns, _) in refused {
+        let columns: Vec<(&str, ArrayRef)> = columns.iter().map(|name| (*name, Arc::clone(&number))).collect();
+        place.shelf.put(&partition(0), name, &odd(name, &columns)).expect("it can be written");
+    }
+    // Of two hosts, each is good alone: they do not get into one file.
+    for column in ["nice", "Nice"] {
+        place
+            .shelf
+            .put(&partition(1), column, &odd(column, &[(column, Arc::clone(&number))]))
+            .expect("it can be written");
+    }
+    let done = place.compact();
+    assert_eq!((done.inputs, done.problems.len()), (3, 4), "{done:?}");
+    for (name, _, why) in refused {
+        says(&done, &[&[name], why].concat());
+    }
+    assert_eq!(more_columns(&place, 1), [["Nice"], ["nice"]]);
 }
 
 /// Merged rows of an early version, which merged whatever it was given, are read and merged again.

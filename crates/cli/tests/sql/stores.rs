@@ -29,3 +29,54 @@ fn each_row_is_read_once_before_and_after_it_is_merged() {
     assert!(copied.expect("cp can be started").success());
     assert_eq!(rows(ALL, path(copies.path())), expected, "a copy of the merged files alone");
 }
+
+/// Files of hosts that nobody has merged: what `fleet compact` would refuse stops no question and adds nothing, whether a compactor or a reader
+/// finds it first. One line says how many.
+#[test]
+fn what_a_compactor_would_refuse_is_left_out() {
+    if !has_duckdb() {
+        return;
+    }
+    let (expected, store) = (rows(ALL, REAL), tempfile::tempdir().expect("a place for files"));
+    let copied = Command::new("cp").arg("-r").arg(format!("{REAL}/merged")).arg(store.path().join("hosts")).status();
+    assert!(copied.expect("cp can be started").success());
+    let (place, file) = (path(store.path()), file_of_blame(store.path()));
+    let beside = |name: &str| file.with_file_name(name);
+    let replaced = |name: &str, what: &str| {
+        let question = format!("select * replace ({what}) from blame_rollup");
+        assert!(sql(&["-o", path(&beside(name)), &question, REAL]).status.success());
+    };
+    let whole = std::fs::read(&file).expect("it is there");
+    std::fs::write(beside("text.parquet"), "PAR1 damaged").expect("it can be written");
+    std::fs::write(beside("torn.parquet"), &whole[..whole.len() / 2]).expect("it can be written");
+    let mut damaged = whole.clone();
+    damaged[4..whole.len() / 2].fill(0xff);
+    std::fs::write(beside("pages.parquet"), damaged).expect("it can be written");
+    // Each of these would change the type of a column for all others, or take away from their sums.
+    replaced("real.parquet", "ns::double as ns");
+    replaced("number.parquet", "1 as host");
+    replaced("negative.parquet", "-ns as ns");
+    let asked = || {
+        let output = sql(&["--format", "csv", ALL, place]);
+        assert!(output.status.success(), "{output:?}");
+        (text(&output.stdout).lines().skip(1).map(str::to_owned).collect::<Vec<_>>(), text(&output.stderr))
+    };
+    let check = |what: &str| {
+        let (found, said) = asked();
+        assert!(found == expected, "{what}: {} rows", found.len());
+        let line = said.lines().filter(|line| line.contains("left out")).collect::<Vec<_>>();
+        assert!(line.len() == 1 && line[0].starts_with("6 files of hosts left out"), "{what}: {said}");
+    };
+    check("by the first question");
+    check("by another one");
+    let compact = ["fleet", "compact", "--settle", "0s", place];
+    let output = Command::new(env!("CARGO_BIN_EXE_unstarve")).args(compact).output().expect("it can be started");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    check("after they were refused");
+    let other = sql(&["--format", "csv", "select count(*) from episodes", place]);
+    assert!(
+        other.status.success() && other.stderr.is_empty(),
+        "of a table that is not asked nothing is said: {other:?}"
+    );
+    assert!(sql(&["--merged", ALL, place]).stderr.is_empty());
+}

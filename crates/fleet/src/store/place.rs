@@ -67,7 +67,7 @@ pub(crate) struct Entry {
 }
 
 /// Identifies a file and its state.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, Debug)]
 pub(crate) struct Stamp {
     pub inode: u64,
     pub bytes: u64,
@@ -83,6 +83,8 @@ pub(crate) struct Content {
     pub readers: Readers,
     pub owner: u32,
     pub mode: u32,
+    /// Of the file that was read.
+    pub stamp: Stamp,
 }
 
 /// The users who may read a file besides its owner. Rows go only into files with the same readers: no user can read more than
@@ -191,7 +193,8 @@ impl<'a> Place<'a> {
             return Err(too_large());
         }
         let readers = Readers::of(found.st_mode, found.st_gid);
-        Ok(Some(Content { bytes: Bytes::from(bytes), readers, owner: found.st_uid, mode: found.st_mode }))
+        let (owner, mode, stamp) = (found.st_uid, found.st_mode, stamp(&found));
+        Ok(Some(Content { bytes: Bytes::from(bytes), readers, owner, mode, stamp }))
     }
 
     /// Opens a regular file without following links; `None` if there is none.
@@ -207,6 +210,17 @@ impl<'a> Place<'a> {
             return Err(self.io("read", name, io::Error::other("not a regular file")));
         }
         Ok(Some((file, found)))
+    }
+}
+
+impl Stamp {
+    /// Of the file at a path; a link is none.
+    pub fn of(path: &Path) -> io::Result<Stamp> {
+        let found = statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => Ok(stamp(&found)),
+            _ => Err(io::Error::other("not a regular file")),
+        }
     }
 }
 
