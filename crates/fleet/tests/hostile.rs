@@ -930,6 +930,70 @@ fn a_dropped_hour_goes_at_once() {
     assert_eq!(names(&place.tree("state", 0)), [Name::commit(2)]);
 }
 
+/// Of hours that were dropped long ago nothing is left but their numbers, and they stay dropped; a run may be stopped before any effect.
+#[test]
+fn of_hours_dropped_long_ago_only_their_numbers_are_left() {
+    let keep = |now: u64| Options { keep: Some(Duration::from_secs(24 * 3600)), ..options(START + now * HOUR) };
+    for stop in 0..60 {
+        let place = Place::new();
+        for (hour, host) in [(0, "a"), (1, "b"), (3, "d"), (40, "new")] {
+            place.write(hour, host);
+        }
+        compact(&place.store(), &options(START + 42 * HOUR)).expect("it can be compacted");
+        assert_eq!(compact(&place.store(), &keep(43)).expect("it can be compacted").dropped, 3);
+        compact(&place.store(), &keep(45)).expect("it can be compacted");
+        // Both may come before or after the numbers are written.
+        place.write(0, "late");
+        let reads = place.path();
+        let effects = std::cell::Cell::new(0);
+        let before = move |_: Effect<'_>| {
+            let files = counting(&reads).expect("it can be read").files;
+            assert!(files.iter().all(|file| file.partition == partition(40)), "{files:?}");
+            let effect = effects.replace(effects.get() + 1);
+            if effect >= stop { Err(io::Error::other("stopped")) } else { Ok(()) }
+        };
+        let store = Store::watched(&place.path(), Box::new(before)).expect("it is there");
+        let stopped = compact(&store, &keep(47));
+        assert!(stopped.is_ok() || stop < 10, "{stopped:?}");
+        for now in [49, 51] {
+            let done = compact(&place.store(), &keep(now)).expect("it can be compacted");
+            assert_eq!(done.problems, [], "stopped at {stop}");
+        }
+        for hour in [0, 1, 3] {
+            for tree in ["hosts", "merged", "hourly", "state"] {
+                assert!(!place.tree(tree, hour).exists(), "{tree}, hour {hour}, stopped at {stop}");
+            }
+        }
+        let numbers = std::fs::read_to_string(place.path().join("state/dropped.json")).expect("it is there");
+        let first = START / HOUR;
+        let expected = format!("[[{first},{}],[{},{}]]", first + 1, first + 3, first + 3);
+        assert!(numbers.contains(&expected), "{numbers}");
+        // Files that come later still do not count, and are removed; the hour between was never there.
+        for (hour, host) in [(1, "later"), (2, "between")] {
+            place.write(hour, host);
+        }
+        let count = |hour: u64| place.hosts(hour).len();
+        assert_eq!([0, 1, 2, 3, 40].map(count), [0, 0, 1, 0, 1]);
+        assert_eq!(status(&place.store()).expect("it can be read").tables["hosts"].dropped, 3);
+        assert_eq!(compact(&place.store(), &options(START + 53 * HOUR)).expect("it can be compacted").removed, 1);
+        assert!(!place.hour(1).exists());
+        assert_eq!((place.hosts(2), place.verified()), (vec!["between".to_owned()], Vec::new()));
+    }
+}
+
+/// A list of dropped hours that cannot be read stops readers: rows that were dropped would count again.
+#[test]
+fn a_damaged_list_of_dropped_hours_is_an_error() {
+    let place = Place::new();
+    place.write(0, "a");
+    place.compact();
+    for text in ["", "{", r#"{"format":9,"tables":{}}"#] {
+        std::fs::write(place.path().join("state/dropped.json"), text).expect("ours");
+        let why = counting(&place.path()).expect_err("it is damaged").to_string();
+        assert!(why.contains("dropped.json"), "{why}");
+    }
+}
+
 /// One directory at a time is open, however many dates there are.
 #[test]
 fn there_may_be_more_dates_than_descriptors() {

@@ -147,7 +147,9 @@ fn of_directory(path: &Path, wanted: Wanted<'_>, found: &mut Found, left_out: &m
     let has_tables = |name: &str| name.starts_with("table=") || ["merged", "hosts", "v1", "state"].contains(&name);
     let is_ours = fs::read_dir(path)?.flatten().any(|entry| entry.file_name().to_str().is_some_and(has_tables));
     if !is_ours {
-        for file in files_below(path)? {
+        let files = files_below(path)?;
+        refuse_doubled(&path.to_string_lossy(), files.iter().filter_map(|file| file.to_str()))?;
+        for file in files {
             match reason(&file) {
                 Some(why) => left_out.add(why, &file),
                 None => {
@@ -235,15 +237,37 @@ fn of_glob(place: &str, duckdb: &DuckDb, found: &mut Found) -> Result<()> {
     if paths.is_empty() {
         bail!("{place}: no Parquet file matches");
     }
-    let trees = ["hosts", "merged", "hourly", "state"];
-    let has = |tree: &&&str| paths.iter().any(|path| path.contains(&format!("/{tree}/v1/table=")));
-    if let [one, other, ..] = trees.iter().filter(has).collect::<Vec<_>>()[..] {
-        bail!("{place}: it matches files below {one}/ and {other}/, which have the same rows; name the store itself");
-    }
+    let whole = |path: &String| Ok(text(&fs::canonicalize(path)?)?.to_owned());
+    let paths = paths.iter().map(whole).collect::<Result<Vec<String>>>()?;
+    refuse_doubled(place, paths.iter().map(String::as_str))?;
     for path in paths {
-        let path = text(&fs::canonicalize(&path)?)?.to_owned();
         found.roots.push(path.clone());
         found.add(TableFile { table: table_of(&path), path, hourly: None });
+    }
+    Ok(())
+}
+
+/// Whether files have the same rows, as far as their places say: those of several trees of a store, and merged files beside those of hosts, of which
+/// only the commits of their store know which count.
+fn refuse_doubled<'a>(place: &str, paths: impl Iterator<Item = &'a str>) -> Result<()> {
+    let trees = ["hosts", "merged", "hourly", "state"].map(|tree| (tree, format!("/{tree}/v1/table=")));
+    let mut found: Vec<&str> = Vec::new();
+    for path in paths {
+        let tree = trees.iter().find(|(_, below)| path.contains(below.as_str())).map(|(tree, _)| *tree);
+        let is_merged = path.rsplit('/').next().is_some_and(|name| name.starts_with("merged-by-commit-"));
+        if is_merged && !tree.is_some_and(|tree| ["merged", "hourly"].contains(&tree)) {
+            bail!(
+                "{place}: {} has merged rows of a store, and is not in its merged/v1: which files have the same rows only its commits say; \
+                 `unstarve fleet migrate` copies a store of an earlier version into a new one",
+                clean(path)
+            );
+        }
+        if let Some(tree) = tree.filter(|tree| !found.contains(tree)) {
+            found.push(tree);
+        }
+    }
+    if let [one, other, ..] = found[..] {
+        bail!("{place}: it matches files below {one}/ and {other}/, which have the same rows; name the store itself");
     }
     Ok(())
 }
@@ -257,6 +281,7 @@ fn of_bucket(place: &str, bucket: &Bucket, duckdb: &DuckDb, found: &mut Found) -
     if paths.is_empty() {
         bail!("{place}: no Parquet file is below it");
     }
+    refuse_doubled(place, paths.iter().map(String::as_str))?;
     for path in paths {
         found.add(TableFile { table: table_of(&path), path, hourly: None });
     }

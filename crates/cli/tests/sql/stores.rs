@@ -80,3 +80,40 @@ fn what_a_compactor_would_refuse_is_left_out() {
     );
     assert!(sql(&["--merged", ALL, place]).stderr.is_empty());
 }
+
+/// Places in which files have the same rows: a directory above a store, a store of an earlier version, a pattern over both. None of them is read
+/// doubled; the tree of merged files is, wherever one asks from.
+#[test]
+fn files_with_the_same_rows_are_refused() {
+    if !has_duckdb() {
+        return;
+    }
+    let place = tempfile::tempdir().expect("a place for files");
+    let hour = "table=blame_rollup/date=2026-11-23/hour=08";
+    let put = |to: &str| {
+        let to = place.path().join(to);
+        std::fs::create_dir_all(to.parent().expect("a directory")).expect("it can be made");
+        std::fs::copy(file_of_blame(std::path::Path::new(REAL)), to).expect("it can be copied");
+    };
+    let merged = "merged-by-commit-00000001-6f1a6f1a6f1a6f1a.parquet";
+    put(&format!("fleet/store/hosts/v1/{hour}/web1.parquet"));
+    put(&format!("fleet/store/merged/v1/{hour}/{merged}"));
+    put(&format!("copy/early/{hour}/web1.parquet"));
+    put(&format!("copy/early/{hour}/{merged}"));
+    let count = "select count(*) > 0 from blame_rollup";
+    let of = |name: &str| path(&place.path().join(name)).to_owned();
+    for (asked, why) in [
+        (of("fleet"), "below hosts/ and merged/"),
+        (of("fleet/**/*.parquet"), "below hosts/ and merged/"),
+        (of("copy"), "`unstarve fleet migrate`"),
+        (of("copy/early/table=*/**/*.parquet"), "`unstarve fleet migrate`"),
+    ] {
+        let output = sql(&[count, &asked]);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(why), "{asked}: {output:?}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+    command.args(["sql", "--format", "csv", count, "date=*/**/*.parquet"]);
+    let output = command.current_dir(place.path().join("fleet/store/merged/v1/table=blame_rollup")).output();
+    assert_eq!(text(&output.expect("it can be started").stdout), "(count_star() > 0)\ntrue\n");
+}

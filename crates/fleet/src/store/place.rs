@@ -1,7 +1,7 @@
 //! A directory of the store, opened: what is in it.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,9 @@ pub enum Effect<'a> {
 
 /// Called before each effect. An error is handled like a failed system call: tests stop a compactor at each point this way.
 pub type Before = Box<dyn Fn(Effect<'_>) -> io::Result<()>>;
+
+/// What is read at once of a file of which one line is wanted.
+const LINE_BYTES: usize = 16 << 10;
 
 pub(super) const OPEN_DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
@@ -195,6 +198,15 @@ impl<'a> Place<'a> {
         let readers = Readers::of(found.st_mode, found.st_gid);
         let (owner, mode, stamp) = (found.st_uid, found.st_mode, stamp(&found));
         Ok(Some(Content { bytes: Bytes::from(bytes), readers, owner, mode, stamp }))
+    }
+
+    /// Reads the first line of a regular file, with its newline; `None` if there is none of this name.
+    pub fn read_line(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, FleetError> {
+        let Some((file, _)) = self.open(name)? else { return Ok(None) };
+        let mut line = Vec::new();
+        let read = BufReader::with_capacity(LINE_BYTES, file.take(limit)).read_until(b'\n', &mut line);
+        read.map_err(|error| self.io("read", name, error))?;
+        Ok(Some(line))
     }
 
     /// Opens a regular file without following links; `None` if there is none.

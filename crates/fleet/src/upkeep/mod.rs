@@ -4,6 +4,7 @@ mod compact;
 mod due;
 mod early;
 mod examination;
+mod folding;
 mod migrate;
 mod retention;
 mod status;
