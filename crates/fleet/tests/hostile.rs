@@ -317,6 +317,10 @@ fn numbers_below_zero_are_left_alone() {
             true => assert_eq!(found, Ok(1), "{name}"),
             false => assert_eq!(found, Err(format!("column `{name}` has numbers below zero, which it cannot have"))),
         }
+        // DuckDB, which reads such a file itself, makes an error of larger numbers.
+        let asked = DecodeLimits { needed: Needed::Asked, ..DecodeLimits::INPUT };
+        let is_large = name == "sum_ns" && is_good;
+        assert_eq!(decode(bytes.clone(), &WAIT_ROLLUP, asked).is_ok(), is_good && !is_large, "{name}");
         // What was merged before counts, and is verified.
         assert_eq!(decode(bytes, &WAIT_ROLLUP, DecodeLimits::MERGED).map(|found| found.rows), Ok(1), "{name}");
     }

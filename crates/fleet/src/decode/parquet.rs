@@ -43,6 +43,8 @@ pub struct DecodeLimits {
 pub enum Needed {
     /// Those that are never empty, and `host`: without them a row belongs to no host or time.
     Placed,
+    /// As [`Needed::Placed`], of a file that an engine reads itself: numbers have 63 bits, as it does not keep larger ones at the largest.
+    Asked,
     /// None: the rows are merged already, and early versions merged any rows.
     Nothing,
 }
@@ -152,7 +154,7 @@ fn for_each_batch(
     check_size(builder.metadata(), table, most)?;
     check_types(builder.schema(), table)?;
     let (full, unsigned) = match most.needed {
-        Needed::Placed => (check_needed(builder.schema(), table)?, unsigned(builder.schema(), table)),
+        Needed::Placed | Needed::Asked => (check_needed(builder.schema(), table)?, unsigned(builder.schema(), table)),
         Needed::Nothing => (Vec::new(), Vec::new()),
     };
     let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(reader_error)?;
@@ -161,6 +163,11 @@ fn for_each_batch(
         if let Some(at) = full.iter().find(|at| batch.column(**at).null_count() > 0) {
             let name = batch.schema_ref().field(*at).name().clone();
             return Err(format!("column `{name}` has empty cells; expected a value in every row"));
+        }
+        let is_beyond = |at: &usize| most.needed == Needed::Asked && is_beyond_signed(batch.column(*at));
+        if let Some(at) = (0..batch.num_columns()).find(is_beyond) {
+            let name = batch.schema_ref().field(at).name().clone();
+            return Err(format!("column `{name}` has numbers of 64 bits without a sign"));
         }
         let batch = with_our_types(&batch)?;
         if let Some(at) = unsigned.iter().find(|at| has_negative(batch.column(**at))) {
@@ -176,6 +183,15 @@ fn for_each_batch(
 fn unsigned(found: &ArrowSchema, table: &Schema) -> Vec<usize> {
     let counts = table.columns.iter().filter(|column| column.sign == Sign::NotNegative);
     counts.filter_map(|column| found.index_of(column.name).ok()).collect()
+}
+
+/// Whether a column of unsigned integers or of lists of them has one that a signed integer cannot have.
+fn is_beyond_signed(column: &ArrayRef) -> bool {
+    let any = |column: &ArrayRef| {
+        let numbers = column.as_primitive_opt::<UInt64Type>();
+        numbers.is_some_and(|numbers| numbers.iter().flatten().any(|number| i64::try_from(number).is_err()))
+    };
+    column.as_list_opt::<i32>().map_or_else(|| any(column), |lists| lists.iter().flatten().any(|list| any(&list)))
 }
 
 /// Whether a column of integers or of lists of them has one below zero; others have none.

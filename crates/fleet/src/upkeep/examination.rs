@@ -20,13 +20,13 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use unstarve_model::WallTime;
 
-use crate::decode::{DecodeLimits, NOT_EXAMINED, Run, Wants, parallel_read};
+use crate::decode::{DecodeLimits, NOT_EXAMINED, Needed, Run, Wants, parallel_read};
 use crate::error::{FleetError, chain};
 use crate::merge::{MAX_REASON_CHARS, READ_AGAIN_AFTER_NS, Refusals, is_settled};
 use crate::store::{Content, CountingFile, MAX_INPUT_BYTES, Place, Stamp, Store, digest_of};
 
 /// What a question examines of a file: as a compactor, but nobody waits so long.
-const LIMITS: DecodeLimits = DecodeLimits { seconds: 10, ..DecodeLimits::INPUT };
+const LIMITS: DecodeLimits = DecodeLimits { seconds: 10, needed: Needed::Asked, ..DecodeLimits::INPUT };
 /// Maximum size of a group of files that is decoded at once.
 const MAX_GROUP_FILES: usize = 128;
 const MAX_GROUP_BYTES: usize = 2 << 20;
