@@ -66,9 +66,11 @@ type Verdict = Option<(u64, String)>;
 struct VerdictsFile {
     /// Another version may read what this one refuses.
     version: String,
-    /// For each file inode, size, mtime, ctime.
-    tables: BTreeMap<String, Vec<((u64, u64, u64, u64), Verdict)>>,
+    tables: BTreeMap<String, Vec<(StampNumbers, Verdict)>>,
 }
+
+/// Inode, size, mtime, ctime: in so few characters as there are many files.
+type StampNumbers = (u64, u64, u64, u64);
 
 impl Verdicts {
     /// A name for a file with those about a place.
@@ -80,8 +82,9 @@ impl Verdicts {
     pub fn decode(text: &[u8]) -> Verdicts {
         let kept = serde_json::from_slice::<VerdictsFile>(text).ok();
         let kept = kept.filter(|kept| kept.version == env!("CARGO_PKG_VERSION"));
-        let stamp = |(inode, bytes, written_ns, changed_ns)| Stamp { inode, bytes, written_ns, changed_ns };
-        let of_table = |files: Vec<((u64, u64, u64, u64), Verdict)>| {
+        let stamp =
+            |(inode, bytes, written_ns, changed_ns): StampNumbers| Stamp { inode, bytes, written_ns, changed_ns };
+        let of_table = |files: Vec<(StampNumbers, Verdict)>| {
             files.into_iter().map(|(numbers, verdict)| (stamp(numbers), verdict)).collect()
         };
         let tables = kept.map(|kept| kept.tables).unwrap_or_default();
