@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-REAL = ROOT / "views/data/real"
+REAL = ROOT / "views/data/real/merged/v1"
 WARM = 3
 # What bench/results/fleet.md sets out to reach.
 GOALS = {"cold": 5.0, "warm": 2.0, "memory": 1 << 30, "ingest": 500_000, "bytes": 8.0}

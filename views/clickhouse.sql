@@ -81,10 +81,10 @@ from file('/srv/unstarve/merged/v1/table=proofs/**/*.parquet', Parquet,
     `package` Nullable(String), `unstarve` Nullable(String), `date` Nullable(String), `note` Nullable(String)');
 -- End of the tables.
 
--- Waits that ended, by host, role and step of the histogram.
+-- Waits that ended, by machine, role and step of the histogram.
 create or replace view wait_steps as
-select host, victim_role, place - 1 as step, n
-from (select host, victim_role, hist_sum(buckets) as steps from wait_hourly group by host, victim_role)
+select host, machine_id, victim_role, place - 1 as step, n
+from (select host, machine_id, victim_role, hist_sum(buckets) as steps from wait_hourly group by host, machine_id, victim_role)
 array join steps as n, arrayEnumerate(steps) as place;
 
 -- A number whose sums have room.

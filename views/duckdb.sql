@@ -134,7 +134,7 @@ case when comm is null then null
     else 'task' end;
 -- End of the functions.
 
--- Waits that ended, by host, role and step of the histogram.
+-- Waits that ended, by machine, role and step of the histogram.
 create or replace view wait_steps as
-select host, victim_role, generate_subscripts(steps, 1) - 1 as step, unnest(steps) as n
-from (select host, victim_role, hist_sum(buckets) as steps from wait_hourly group by host, victim_role);
+select host, machine_id, victim_role, generate_subscripts(steps, 1) - 1 as step, unnest(steps) as n
+from (select host, machine_id, victim_role, hist_sum(buckets) as steps from wait_hourly group by host, machine_id, victim_role);

@@ -41,9 +41,9 @@ create table proofs (`remedy` string, `finding` string, `victim` string, `scenar
     using parquet location '/srv/unstarve/merged/v1/table=proofs';
 -- End of the tables.
 
--- Waits that ended, by host, role and step of the histogram.
+-- Waits that ended, by machine, role and step of the histogram.
 create or replace temporary view wait_steps as
-select host, victim_role, step, waits as n from wait_hourly lateral view posexplode(buckets) steps as step, waits;
+select host, machine_id, victim_role, step, waits as n from wait_hourly lateral view posexplode(buckets) steps as step, waits;
 
 -- A number whose sums have room.
 create or replace temporary function wide(n bigint) returns decimal(38, 0) return cast(n as decimal(38, 0));

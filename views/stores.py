@@ -21,6 +21,9 @@ def write(store, table, made, date="2026-11-20", name="made"):
     """Writes rows in the types of the small fleet's; a column that no row has is not written."""
     like = next((DATA / f"fleet/merged/v1/table={table}").rglob("*.parquet"))
     schema = pyarrow.parquet.read_schema(like)
+    # An early version had no ids of machines, nor has the small fleet all tables of today.
+    if "machine_id" not in schema.names:
+        schema = schema.append(pyarrow.field("machine_id", pyarrow.string()))
     schema = pyarrow.schema([field for field in schema if any(field.name in row for row in made)])
     place = Path(store) / f"merged/v1/table={table}/date={date}/hour=00"
     place.mkdir(parents=True, exist_ok=True)
@@ -86,6 +89,57 @@ def odd(to):
     ])  # fmt: skip
     write(store, "settings", [{"host": f"h{number}", "ts": moment + datetime.timedelta(hours=turn), "path": "p", "value": "odd" if (number, turn) == (3, 1) else "usual"}
                               for number in range(5) for turn in range(2)])  # fmt: skip
+    return store
+
+
+def late(to):
+    """Machines whose tables are there for a part of the time, and machines of one name. Three hours of four intervals: of each machine, by hour,
+    how many intervals of waits, how many of them anybody waited in, and how many of blame have come."""
+    store = Path(to)
+    begin, second = datetime.datetime(2026, 11, 20, 0, 0, tzinfo=datetime.timezone.utc), 10**9
+    machines = [
+        ("whole", "w1", [(4, 4, 4), (4, 4, 4), (4, 4, 4)]),
+        # No blame of an hour, of a part of one; no waits of an hour, of a part of one.
+        ("no-blame", "b1", [(4, 4, 4), (4, 4, 0), (4, 4, 4)]),
+        ("some-blame", "b2", [(4, 4, 4), (4, 4, 3), (4, 4, 4)]),
+        ("no-waits", "n1", [(4, 4, 4), (0, 0, 4), (4, 4, 4)]),
+        ("some-waits", "n2", [(4, 4, 4), (1, 1, 4), (4, 4, 4)]),
+        # Nobody waited, nobody is blamed; or only in some intervals.
+        ("quiet", "q1", [(4, 0, 0), (4, 0, 0), (4, 0, 0)]),
+        ("seldom", "q2", [(4, 0, 0), (4, 1, 1), (4, 0, 0)]),
+        # Never any blame, never any waits.
+        ("never-blame", "x1", [(4, 4, 0)] * 3),
+        ("never-waits", "x2", [(0, 0, 4)] * 3),
+        # Two machines of one name, at the same times.
+        ("twin", "t1", [(4, 4, 4)] * 3),
+        ("twin", "t2", [(4, 4, 4), (4, 4, 0), (4, 4, 4)]),
+        # Rows of a version without ids: of one machine, and of one of two.
+        ("upgraded", None, [(4, 4, 4), (0, 0, 0), (0, 0, 0)]),
+        ("upgraded", "u1", [(0, 0, 0), (4, 4, 4), (4, 4, 4)]),
+        ("either", None, [(4, 4, 4), (0, 0, 0), (0, 0, 0)]),
+        ("either", "e1", [(0, 0, 0), (4, 4, 4), (0, 0, 0)]),
+        ("either", "e2", [(0, 0, 0), (0, 0, 0), (4, 4, 4)]),
+    ]
+    for number, (host, machine_id, hours) in enumerate(machines):
+        blame, waits = [], []
+        for hour, (watched, waited, blamed) in enumerate(hours):
+            for turn in range(4):
+                ns = (number + 1) * second // 10
+                row = {"host": host, "machine_id": machine_id, "boot_id": "b", "ts": begin + datetime.timedelta(hours=hour, minutes=15 * turn), "span_ns": 900 * second,
+                       "victim_role": "kworker", "victim_kind": "kworker", "kernel": "6.1" if hour else "6.12", "labels": f"hour={hour % 2}"}  # fmt: skip
+                if turn < blamed:
+                    blame += [{**row, "occupant": "real-time", "rule": "class", "ns": ns - 7}, {**row, "occupant": "idle", "rule": "idle", "ns": 7}]
+                if turn < watched and turn < waited:
+                    # In one interval a wait longer than the last step, beside intervals with shorter ones.
+                    is_long = host in ("twin", "whole") and machine_id != "t1" and (hour, turn) == (1, 2)
+                    waits.append({**row, "n": 2, "sum_ns": ns, "max_ns": None if is_long else ns, "buckets": [0] * 105 + [2] if is_long else [0] * 60 + [2]})
+                elif turn < watched:
+                    waits.append({**row, "victim_role": "unknown", "victim_kind": "unknown", "n": 0, "sum_ns": 0, "max_ns": None, "buckets": []})
+        for table, made in (("blame_rollup", blame), ("wait_rollup", waits)):
+            if made:
+                write(store, table, made, name=f"machine-{number}")
+        write(store, "episodes", [{"id": f"e{number}", "host": host, "machine_id": machine_id, "ts": begin, "victims": 1, "ns": number, "victim_role": "kworker", "finding": "f", "kernel": "6.1"}], name=f"machine-{number}")
+        write(store, "settings", [{"host": host, "machine_id": machine_id, "ts": begin, "path": "p", "value": "odd" if machine_id == "t2" else "usual", "kernel": "6.1"}], name=f"machine-{number}")
     return store
 
 

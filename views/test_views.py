@@ -35,9 +35,9 @@ import sums  # noqa: E402
 PARTS = {"marked_hourly", "starved_hourly", "kernel_thread_waits", "table_rows"}
 # How each store is made; in `days` every view has rows.
 STORES = {"real": lambda to: stores.copied("real", to), "fleet": lambda to: stores.copied("fleet", to), "hourly": lambda to: stores.copied("hourly", to),
-          "days": stores.days, "odd": stores.odd}  # fmt: skip
+          "days": stores.days, "odd": stores.odd, "late": stores.late}  # fmt: skip
 # What is asked by itself: `days` has all rows of `fleet`. Spark takes a second for a view of any store, so it is asked less.
-ASKED, ASKED_OF_SPARK = ("real", "hourly", "days", "odd"), ("days", "odd")
+ASKED, ASKED_OF_SPARK = ("real", "hourly", "days", "odd", "late"), ("days", "odd", "late")
 PAGE = shims.HERE.parent / "docs/engines.md"
 problems = []
 

@@ -1,6 +1,9 @@
 -- who waits while others are preferred, by which rule, on how many hosts
+with machines as (
+    select s.victim_role, s.rule, s.host, s.machine_id, count(s.machine_id) over (partition by s.victim_role, s.rule, s.host) as ids, sum(wide(s.ns)) as ns
+    from starved_hourly s group by s.victim_role, s.rule, s.host, s.machine_id)
 select victim_role, rule, hosts, ns, ns / 1e9 as seconds
 from (
-    select s.victim_role, s.rule, count(distinct s.host) as hosts, sum(wide(s.ns)) as ns
-    from starved_hourly s group by s.victim_role, s.rule) sums
+    select m.victim_role, m.rule, count(case when m.machine_id is not null or m.ids = 0 then 1 end) as hosts, sum(m.ns) as ns
+    from machines m group by m.victim_role, m.rule) sums
 order by ns desc, victim_role, rule

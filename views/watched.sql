@@ -1,2 +1,2 @@
--- the intervals in which hosts were watched, each once
-select distinct host, kernel, labels, ts, span_ns from wait_rollup
+-- the intervals in which machines were watched, each once
+select distinct host, machine_id, kernel, labels, ts, span_ns from wait_rollup

@@ -109,7 +109,7 @@ pub fn run(args: &FleetArgs) -> anyhow::Result<std::process::ExitCode> {
 }
 
 #[cfg(feature = "columnar")]
-pub use built::run;
+pub use built::{open, run};
 
 #[cfg(feature = "columnar")]
 mod built {
@@ -178,7 +178,10 @@ mod built {
     }
 
     /// A directory; a child process reads its files.
-    fn open(directory: &Path) -> Result<Store> {
+    ///
+    /// # Errors
+    /// If it cannot be opened, or this program's own file cannot be found.
+    pub fn open(directory: &Path) -> Result<Store> {
         let program = ThisProgram::find().context("this program's own file")?;
         let apart = SandboxedDecode::new(move || {
             let mut command = program.command();

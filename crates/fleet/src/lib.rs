@@ -12,7 +12,7 @@
 //! | `decode` | Parquet files → rows; those of hosts in children with limits (feature `columnar`) | commit |
 //! | `store` | the trees by descriptors: no link is followed; an hour as it is found; which files count | decode and above |
 //! | `merge` | the files of an hour → those of its next commit (`columnar`) | store and above |
-//! | `upkeep` | merge what is due, remove what is old, verify, report, migrate (`columnar`) | merge and above |
+//! | `upkeep` | merge what is due, remove what is old, verify, report, migrate; which files of hosts a reader may take (`columnar`) | merge and above |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 #![cfg_attr(not(feature = "columnar"), allow(dead_code, unused_imports, reason = "what only a compactor needs"))]
@@ -31,7 +31,8 @@ mod upkeep;
 pub use commit::*;
 #[cfg(feature = "columnar")]
 pub use decode::{
-    DecodeLimits, Decoded, Examine, Examined, InProcessDecode, Needed, Run, SandboxedDecode, Take, decode, serve,
+    Asked, DecodeLimits, Decoded, Examine, Examined, InProcessDecode, Needed, Run, SandboxedDecode, Take, Wants,
+    decode, serve,
 };
 pub use error::FleetError;
 #[cfg(feature = "columnar")]
@@ -39,4 +40,7 @@ pub use merge::{Done, Options};
 pub use problem::Problem;
 pub use store::{Counting, CountingFile, CountingKind, Effect, Holds, Store, StoreKind, counting};
 #[cfg(feature = "columnar")]
-pub use upkeep::{Migrated, Status, TableStatus, Verified, compact, migrate, status, verify};
+pub use upkeep::{
+    LeftOut, Migrated, Status, TableStatus, Verdicts, Verified, WhyLeftOut, compact, examine_unmerged, migrate, status,
+    verify,
+};

@@ -18,7 +18,7 @@ use unstarve_fleet::{
     verify,
 };
 use unstarve_model::WallTime;
-use unstarve_tables::{Cell, HOSTS, Partition, Shelf, arrow_type, parquet_file};
+use unstarve_tables::{Cell, HOSTS, Partition, Shelf, WAIT_ROLLUP, arrow_type, parquet_file};
 
 const HOUR: u64 = 3_600_000_000_000;
 const START: u64 = 1_795_305_600_000_000_000;
@@ -271,6 +271,97 @@ fn rows_that_cannot_be_placed_are_left_alone() {
         let path = place.hour(0).join(format!("{name}.parquet"));
         assert_eq!(std::fs::read(path).expect("it is there"), bytes);
     }
+}
+
+/// Numbers below zero where a column counts or measures: one such row would take away what other hosts add up to.
+#[test]
+fn numbers_below_zero_are_left_alone() {
+    let wait = |name: &str, cell: ArrayRef| {
+        let number = |number: i64| -> ArrayRef { Arc::new(Int64Array::from(vec![number])) };
+        let role: ArrayRef = Arc::new(StringArray::from(vec!["rcu"]));
+        let mut columns: Vec<(String, ArrayRef)> = needed("x").into_iter().take(2).collect();
+        for (name, cell) in [
+            ("span_ns", number(1)),
+            ("victim_role", Arc::clone(&role)),
+            ("victim_kind", role),
+            ("n", number(0)),
+            ("sum_ns", number(i64::MAX)),
+            ("max_ns", Arc::new(Int64Array::new_null(1))),
+            ("buckets", list()),
+        ] {
+            columns.push((name.to_owned(), cell));
+        }
+        columns.iter_mut().filter(|(column, _)| column == name).for_each(|column| column.1 = Arc::clone(&cell));
+        parquet(columns)
+    };
+    let lists = |numbers: Vec<Option<i64>>| -> ArrayRef {
+        Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([Some(numbers)]))
+    };
+    let hidden = Int64Array::new(vec![-1].into(), Some(vec![false].into()));
+    let cases: [(&str, ArrayRef, bool); 9] = [
+        ("", list(), true),
+        ("sum_ns", Arc::new(Int64Array::from(vec![-1])), false),
+        ("n", Arc::new(Int64Array::from(vec![i64::MIN])), false),
+        ("span_ns", Arc::new(Int32Array::from(vec![-1])), false),
+        // An earlier version's, which is kept at the largest.
+        ("sum_ns", Arc::new(UInt64Array::from(vec![u64::MAX])), true),
+        ("max_ns", Arc::new(hidden), true),
+        ("max_ns", Arc::new(Int64Array::from(vec![-5])), false),
+        ("buckets", lists(vec![Some(3), Some(-1)]), false),
+        ("buckets", lists(Vec::new()), true),
+    ];
+    for (name, cell, is_good) in cases {
+        let bytes = wait(name, cell);
+        let found = decode(bytes.clone(), &WAIT_ROLLUP, DecodeLimits::INPUT).map(|found| found.rows);
+        match is_good {
+            true => assert_eq!(found, Ok(1), "{name}"),
+            false => assert_eq!(found, Err(format!("column `{name}` has numbers below zero, which it cannot have"))),
+        }
+        // DuckDB, which reads such a file itself, makes an error of larger numbers.
+        let asked = DecodeLimits { needed: Needed::Asked, ..DecodeLimits::INPUT };
+        let is_large = name == "sum_ns" && is_good;
+        assert_eq!(decode(bytes.clone(), &WAIT_ROLLUP, asked).is_ok(), is_good && !is_large, "{name}");
+        // What was merged before counts, and is verified.
+        assert_eq!(decode(bytes, &WAIT_ROLLUP, DecodeLimits::MERGED).map(|found| found.rows), Ok(1), "{name}");
+    }
+    let place = Place::new();
+    place.write(0, "a");
+    let bytes = odd("odd", &[("cpus", Arc::new(Int64Array::from(vec![-4])))]);
+    place.shelf.put(&partition(0), "odd", &bytes).expect("it can be written");
+    let done = place.compact();
+    assert_eq!((done.inputs, done.problems.len()), (1, 1), "{done:?}");
+    says(&done, &["odd.parquet", "column `cpus` has numbers below zero"]);
+}
+
+/// Spark refuses a table with two columns whose names differ in upper and lower case only, and takes one that is written otherwise for ours.
+#[test]
+fn columns_that_differ_in_case_only_are_left_alone() {
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![4]));
+    let place = Place::new();
+    place.write(0, "a");
+    let refused: [(&str, &[&str], &[&str]); 4] = [
+        ("ours", &["CPUS"], &["column `CPUS`: expected `cpus`"]),
+        ("both", &["cpus", "Cpus"], &["columns `cpus` and `Cpus` differ in upper and lower case only"]),
+        ("strange", &["more", "MORE"], &["columns `more` and `MORE` differ"]),
+        ("letters", &["größe", "GRÖßE"], &["differ in upper and lower case only"]),
+    ];
+    for (name, columns, _) in refused {
+        let columns: Vec<(&str, ArrayRef)> = columns.iter().map(|name| (*name, Arc::clone(&number))).collect();
+        place.shelf.put(&partition(0), name, &odd(name, &columns)).expect("it can be written");
+    }
+    // Of two hosts, each is good alone: they do not get into one file.
+    for column in ["nice", "Nice"] {
+        place
+            .shelf
+            .put(&partition(1), column, &odd(column, &[(column, Arc::clone(&number))]))
+            .expect("it can be written");
+    }
+    let done = place.compact();
+    assert_eq!((done.inputs, done.problems.len()), (3, 4), "{done:?}");
+    for (name, _, why) in refused {
+        says(&done, &[&[name], why].concat());
+    }
+    assert_eq!(more_columns(&place, 1), [["Nice"], ["nice"]]);
 }
 
 /// Merged rows of an early version, which merged whatever it was given, are read and merged again.
@@ -841,6 +932,70 @@ fn a_dropped_hour_goes_at_once() {
         "late files are removed after the grace period"
     );
     assert_eq!(names(&place.tree("state", 0)), [Name::commit(2)]);
+}
+
+/// Of hours that were dropped long ago nothing is left but their numbers, and they stay dropped; a run may be stopped before any effect.
+#[test]
+fn of_hours_dropped_long_ago_only_their_numbers_are_left() {
+    let keep = |now: u64| Options { keep: Some(Duration::from_secs(24 * 3600)), ..options(START + now * HOUR) };
+    for stop in 0..60 {
+        let place = Place::new();
+        for (hour, host) in [(0, "a"), (1, "b"), (3, "d"), (40, "new")] {
+            place.write(hour, host);
+        }
+        compact(&place.store(), &options(START + 42 * HOUR)).expect("it can be compacted");
+        assert_eq!(compact(&place.store(), &keep(43)).expect("it can be compacted").dropped, 3);
+        compact(&place.store(), &keep(45)).expect("it can be compacted");
+        // Both may come before or after the numbers are written.
+        place.write(0, "late");
+        let reads = place.path();
+        let effects = std::cell::Cell::new(0);
+        let before = move |_: Effect<'_>| {
+            let files = counting(&reads).expect("it can be read").files;
+            assert!(files.iter().all(|file| file.partition == partition(40)), "{files:?}");
+            let effect = effects.replace(effects.get() + 1);
+            if effect >= stop { Err(io::Error::other("stopped")) } else { Ok(()) }
+        };
+        let store = Store::watched(&place.path(), Box::new(before)).expect("it is there");
+        let stopped = compact(&store, &keep(47));
+        assert!(stopped.is_ok() || stop < 10, "{stopped:?}");
+        for now in [49, 51] {
+            let done = compact(&place.store(), &keep(now)).expect("it can be compacted");
+            assert_eq!(done.problems, [], "stopped at {stop}");
+        }
+        for hour in [0, 1, 3] {
+            for tree in ["hosts", "merged", "hourly", "state"] {
+                assert!(!place.tree(tree, hour).exists(), "{tree}, hour {hour}, stopped at {stop}");
+            }
+        }
+        let numbers = std::fs::read_to_string(place.path().join("state/dropped.json")).expect("it is there");
+        let first = START / HOUR;
+        let expected = format!("[[{first},{}],[{},{}]]", first + 1, first + 3, first + 3);
+        assert!(numbers.contains(&expected), "{numbers}");
+        // Files that come later still do not count, and are removed; the hour between was never there.
+        for (hour, host) in [(1, "later"), (2, "between")] {
+            place.write(hour, host);
+        }
+        let count = |hour: u64| place.hosts(hour).len();
+        assert_eq!([0, 1, 2, 3, 40].map(count), [0, 0, 1, 0, 1]);
+        assert_eq!(status(&place.store()).expect("it can be read").tables["hosts"].dropped, 3);
+        assert_eq!(compact(&place.store(), &options(START + 53 * HOUR)).expect("it can be compacted").removed, 1);
+        assert!(!place.hour(1).exists());
+        assert_eq!((place.hosts(2), place.verified()), (vec!["between".to_owned()], Vec::new()));
+    }
+}
+
+/// A list of dropped hours that cannot be read stops readers: rows that were dropped would count again.
+#[test]
+fn a_damaged_list_of_dropped_hours_is_an_error() {
+    let place = Place::new();
+    place.write(0, "a");
+    place.compact();
+    for text in ["", "{", r#"{"format":9,"tables":{}}"#] {
+        std::fs::write(place.path().join("state/dropped.json"), text).expect("ours");
+        let why = counting(&place.path()).expect_err("it is damaged").to_string();
+        assert!(why.contains("dropped.json"), "{why}");
+    }
 }
 
 /// One directory at a time is open, however many dates there are.

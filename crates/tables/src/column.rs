@@ -40,6 +40,15 @@ pub enum Presence {
     Optional,
 }
 
+/// Whether a number may be less than zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sign {
+    /// Never: it counts or measures something.
+    NotNegative,
+    /// It may.
+    Any,
+}
+
 /// A column of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
@@ -49,6 +58,8 @@ pub struct Column {
     pub kind: Kind,
     /// Whether a cell may be empty.
     pub presence: Presence,
+    /// Whether a number in it may be less than zero.
+    pub sign: Sign,
     /// `ns`, or empty.
     pub unit: &'static str,
     /// Its meaning, for people.
@@ -56,9 +67,16 @@ pub struct Column {
 }
 
 pub(crate) const fn column(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str) -> Column {
-    Column { name, kind, presence: Presence::Always, unit, meaning }
+    Column { name, kind, presence: Presence::Always, sign: Sign::NotNegative, unit, meaning }
 }
 
 pub(crate) const fn optional(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str) -> Column {
-    Column { name, kind, presence: Presence::Optional, unit, meaning }
+    Column { name, kind, presence: Presence::Optional, sign: Sign::NotNegative, unit, meaning }
+}
+
+impl Column {
+    /// The same, with numbers that may be less than zero.
+    pub(crate) const fn signed(self) -> Column {
+        Column { sign: Sign::Any, ..self }
+    }
 }

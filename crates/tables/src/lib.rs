@@ -19,7 +19,7 @@ mod schema;
 mod shelf;
 mod text_table;
 
-pub use column::{COLUMN_KINDS, Column, Kind, Presence};
+pub use column::{COLUMN_KINDS, Column, Kind, Presence, Sign};
 #[cfg(feature = "columnar")]
 pub use columnar::{ArrowRows, ParquetRows, arrow_schema, arrow_type, parquet_file};
 pub use error::TableError;

@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `place`, `bucket` | paths, globs and URLs → files, each of a table |
+//! | `examined` | which of hosts' files are asked: those that `fleet compact` would merge |
 //! | `views` | functions, and questions with a name (`views/*.sql`) |
 //! | `prelude` | what DuckDB reads before a statement |
 //! | `duckdb` | its program: where an answer goes, when it is stopped |
@@ -10,6 +11,8 @@
 
 mod bucket;
 mod duckdb;
+#[cfg(feature = "columnar")]
+mod examined;
 mod page;
 mod place;
 mod prelude;
@@ -28,7 +31,7 @@ use unstarve_model::is_harmful;
 use self::bucket::{Bucket, Clear};
 use self::duckdb::{DuckDb, Form, Spill};
 use self::page::{Link, Page, parse_moment};
-use self::place::Ask;
+use self::place::{Ask, Wanted};
 use self::prelude::Limits;
 use crate::output::{Out, silent_end};
 
@@ -73,7 +76,7 @@ pub struct SqlArgs {
     /// Stop a statement after this time: 500ms, 10s, 5m
     #[arg(long, value_name = "TIME", value_parser = crate::record::parse_time)]
     timeout: Option<Duration>,
-    /// Leave out what hosts wrote and `unstarve fleet compact` has not merged yet, and so not examined
+    /// Leave out what hosts wrote and `unstarve fleet compact` has not merged yet
     #[arg(long)]
     merged: bool,
     /// Where a bucket is, if not at AWS: https://HOST:PORT [default: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL of the environment]
@@ -107,7 +110,12 @@ pub fn run(args: &SqlArgs) -> Result<ExitCode> {
     let ask = if args.merged { Ask::Merged } else { Ask::All };
     let clear = if args.allow_http { Clear::Allowed } else { Clear::Refused };
     let bucket = || Bucket::new(args.endpoint.as_deref(), clear, |name| std::env::var(name).ok());
-    let found = place::find(&places, ask, bucket, &duckdb)?;
+    // A page and a prompt ask everything.
+    let uses: Box<dyn Fn(&str) -> bool> = match statement.as_deref().filter(|_| args.page.is_none()) {
+        Some(statement) => Box::new(prelude::uses_files(statement)),
+        None => Box::new(|_| true),
+    };
+    let found = place::find(&places, Wanted { ask, uses: &*uses }, bucket, &duckdb)?;
     let spill = Spill::new()?;
     let writes = (args.format_of_rows()? == Format::Parquet).then_some(duckdb::PARQUET_OUTPUT);
     let limits = Limits { memory: args.memory, spill: spill.path(), writes };

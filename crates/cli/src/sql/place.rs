@@ -84,11 +84,24 @@ fn reason(path: &Path) -> Option<&'static str> {
     }
 }
 
+/// What is looked for.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    pub ask: Ask,
+    /// Which tables are asked. Hosts' files of others are not examined.
+    pub uses: &'a dyn Fn(&str) -> bool,
+}
+
 /// Looks for tables at these places.
 ///
 /// # Errors
 /// If a place cannot be read, or has no tables.
-pub fn find(places: &[String], ask: Ask, bucket: impl Fn() -> Result<Bucket>, duckdb: &DuckDb) -> Result<Found> {
+pub fn find(
+    places: &[String],
+    wanted: Wanted<'_>,
+    bucket: impl Fn() -> Result<Bucket>,
+    duckdb: &DuckDb,
+) -> Result<Found> {
     if places.is_empty() {
         bail!("no tables to ask; expected a PATH or URL, for example /var/lib/unstarve/tables");
     }
@@ -99,13 +112,13 @@ pub fn find(places: &[String], ask: Ask, bucket: impl Fn() -> Result<Bucket>, du
             of_bucket(place, &bucket, duckdb, &mut found)?;
         } else {
             let path = place.strip_prefix("file://").unwrap_or(place);
-            of_this_machine(path, ask, duckdb, &mut found)?;
+            of_this_machine(path, wanted, duckdb, &mut found)?;
         }
     }
     Ok(found)
 }
 
-fn of_this_machine(place: &str, ask: Ask, duckdb: &DuckDb, found: &mut Found) -> Result<()> {
+fn of_this_machine(place: &str, wanted: Wanted<'_>, duckdb: &DuckDb, found: &mut Found) -> Result<()> {
     let path = Path::new(place);
     let mut left_out = LeftOut::default();
     if !path.exists() && place.contains(['*', '?', '[']) {
@@ -116,9 +129,9 @@ fn of_this_machine(place: &str, ask: Ask, duckdb: &DuckDb, found: &mut Found) ->
     let before = found.files.len();
     if path.is_dir() {
         found.roots.push(format!("{}/", text(&path)?));
-        of_directory(&path, ask, found, &mut left_out)?;
+        of_directory(&path, wanted, found, &mut left_out)?;
         left_out.say();
-        if found.files.len() == before && ask == Ask::All {
+        if found.files.len() == before && wanted.ask == Ask::All {
             bail!("{place}: there is no Parquet file below it that can be read");
         }
         return Ok(());
@@ -130,11 +143,13 @@ fn of_this_machine(place: &str, ask: Ask, duckdb: &DuckDb, found: &mut Found) ->
 }
 
 /// A store of many hosts, a host's own directory of tables, or any directory with Parquet files.
-fn of_directory(path: &Path, ask: Ask, found: &mut Found, left_out: &mut LeftOut) -> Result<()> {
+fn of_directory(path: &Path, wanted: Wanted<'_>, found: &mut Found, left_out: &mut LeftOut) -> Result<()> {
     let has_tables = |name: &str| name.starts_with("table=") || ["merged", "hosts", "v1", "state"].contains(&name);
     let is_ours = fs::read_dir(path)?.flatten().any(|entry| entry.file_name().to_str().is_some_and(has_tables));
     if !is_ours {
-        for file in files_below(path)? {
+        let files = files_below(path)?;
+        refuse_doubled(&path.to_string_lossy(), files.iter().filter_map(|file| file.to_str()))?;
+        for file in files {
             match reason(&file) {
                 Some(why) => left_out.add(why, &file),
                 None => {
@@ -149,22 +164,48 @@ fn of_directory(path: &Path, ask: Ask, found: &mut Found, left_out: &mut LeftOut
     for problem in &counted_files.problems {
         note!("{}: {}", clean(&problem.path.display().to_string()), clean(&problem.why));
     }
-    for CountingFile { table, path, kind, .. } in counted_files.files {
-        let hourly = match kind {
-            CountingKind::OfHost if ask == Ask::Merged => continue,
-            CountingKind::OfHost => None,
-            CountingKind::Merged { hourly } => hourly.as_deref().map(text).transpose()?.map(str::to_owned),
-        };
-        // A host could add a file of any table name; one that DuckDB cannot read would fail every question.
-        if unstarve_tables::named(&table).is_none() {
+    // A host could add a file of any table name; one that DuckDB cannot read would fail every question.
+    let known = counted_files.files.into_iter().filter(|file| unstarve_tables::named(&file.table).is_some());
+    let mut unmerged = Vec::new();
+    for file in known {
+        if let Some(why) = reason(&file.path) {
+            left_out.add(why, &file.path);
             continue;
         }
-        match reason(&path) {
-            Some(why) => left_out.add(why, &path),
-            None => found.add(TableFile { table, path: text(&path)?.to_owned(), hourly }),
+        match file.kind {
+            CountingKind::OfHost => unmerged.push(file),
+            CountingKind::Merged { hourly } => {
+                let hourly = hourly.as_deref().map(text).transpose()?.map(str::to_owned);
+                found.add(TableFile { table: file.table, path: text(&file.path)?.to_owned(), hourly });
+            }
         }
     }
+    if wanted.ask == Ask::Merged {
+        return Ok(());
+    }
+    let (used, unused): (Vec<_>, Vec<_>) = unmerged.into_iter().partition(|file| (wanted.uses)(&file.table));
+    for file in examined(path, used)?.into_iter().chain(unused) {
+        found.add(TableFile { table: file.table, path: text(&file.path)?.to_owned(), hourly: None });
+    }
     Ok(())
+}
+
+/// Those of hosts' files that `fleet compact` would merge.
+#[cfg(feature = "columnar")]
+fn examined(place: &Path, mut files: Vec<CountingFile>) -> Result<Vec<CountingFile>> {
+    let mut left_out = super::examined::left_out(place, &files)?.into_iter().peekable();
+    let mut at = 0..;
+    files.retain(|_| left_out.next_if_eq(&at.next().unwrap_or(usize::MAX)).is_none());
+    Ok(files)
+}
+
+/// All, and a word: what examines them is not in this program.
+#[cfg(not(feature = "columnar"))]
+fn examined(_: &Path, files: Vec<CountingFile>) -> Result<Vec<CountingFile>> {
+    if !files.is_empty() {
+        note!("hosts' files are not examined, as this unstarve was built without Parquet; --merged leaves them out");
+    }
+    Ok(files)
 }
 
 /// Directories in directories beyond this depth are not looked into.
@@ -196,15 +237,37 @@ fn of_glob(place: &str, duckdb: &DuckDb, found: &mut Found) -> Result<()> {
     if paths.is_empty() {
         bail!("{place}: no Parquet file matches");
     }
-    let trees = ["hosts", "merged", "hourly", "state"];
-    let has = |tree: &&&str| paths.iter().any(|path| path.contains(&format!("/{tree}/v1/table=")));
-    if let [one, other, ..] = trees.iter().filter(has).collect::<Vec<_>>()[..] {
-        bail!("{place}: it matches files below {one}/ and {other}/, which have the same rows; name the store itself");
-    }
+    let whole = |path: &String| Ok(text(&fs::canonicalize(path)?)?.to_owned());
+    let paths = paths.iter().map(whole).collect::<Result<Vec<String>>>()?;
+    refuse_doubled(place, paths.iter().map(String::as_str))?;
     for path in paths {
-        let path = text(&fs::canonicalize(&path)?)?.to_owned();
         found.roots.push(path.clone());
         found.add(TableFile { table: table_of(&path), path, hourly: None });
+    }
+    Ok(())
+}
+
+/// Whether files have the same rows, as far as their places say: those of several trees of a store, and merged files beside those of hosts, of which
+/// only the commits of their store know which count.
+fn refuse_doubled<'a>(place: &str, paths: impl Iterator<Item = &'a str>) -> Result<()> {
+    let trees = ["hosts", "merged", "hourly", "state"].map(|tree| (tree, format!("/{tree}/v1/table=")));
+    let mut found: Vec<&str> = Vec::new();
+    for path in paths {
+        let tree = trees.iter().find(|(_, below)| path.contains(below.as_str())).map(|(tree, _)| *tree);
+        let is_merged = path.rsplit('/').next().is_some_and(|name| name.starts_with("merged-by-commit-"));
+        if is_merged && !tree.is_some_and(|tree| ["merged", "hourly"].contains(&tree)) {
+            bail!(
+                "{place}: {} has merged rows of a store, and is not in its merged/v1: which files have the same rows only its commits say; \
+                 `unstarve fleet migrate` copies a store of an earlier version into a new one",
+                clean(path)
+            );
+        }
+        if let Some(tree) = tree.filter(|tree| !found.contains(tree)) {
+            found.push(tree);
+        }
+    }
+    if let [one, other, ..] = found[..] {
+        bail!("{place}: it matches files below {one}/ and {other}/, which have the same rows; name the store itself");
     }
     Ok(())
 }
@@ -218,6 +281,7 @@ fn of_bucket(place: &str, bucket: &Bucket, duckdb: &DuckDb, found: &mut Found) -
     if paths.is_empty() {
         bail!("{place}: no Parquet file is below it");
     }
+    refuse_doubled(place, paths.iter().map(String::as_str))?;
     for path in paths {
         found.add(TableFile { table: table_of(&path), path, hourly: None });
     }

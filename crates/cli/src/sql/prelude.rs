@@ -42,11 +42,25 @@ pub fn whole(found: &Found, limits: &Limits<'_>) -> String {
 
 /// What a statement uses: to define a table, DuckDB opens its files.
 pub fn of(found: &Found, limits: &Limits<'_>, statement: &str) -> String {
+    text(found, limits, &uses(statement), Some(statement))
+}
+
+/// Whether a statement uses a table's files: as the table, or as its rows by the hour.
+pub fn uses_files(statement: &str) -> impl Fn(&str) -> bool {
+    let uses = uses(statement);
+    move |table: &str| {
+        let hourly = unstarve_tables::named(table).and_then(|schema| schema.hourly);
+        uses(table) || hourly.is_some_and(|hourly| uses(hourly.name))
+    }
+}
+
+/// Whether a statement uses a table or view.
+fn uses(statement: &str) -> impl Fn(&str) -> bool {
     let used = used_by(statement);
     let asks_for_names = ["show", "describe", "information_schema", "duckdb_views", "duckdb_tables", "duckdb_columns"];
     let asks_for_names =
         asks_for_names.iter().any(|word| words(statement).any(|other| other.eq_ignore_ascii_case(word)));
-    text(found, limits, &|name: &str| asks_for_names || used.contains(name), Some(statement))
+    move |name: &str| asks_for_names || used.contains(name)
 }
 
 /// The words of a statement, and of the definitions of the views among them.

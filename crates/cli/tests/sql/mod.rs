@@ -25,6 +25,8 @@ pub fn has_duckdb() -> bool {
 
 pub fn sql(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+    // What is known of files stays out of the user's cache.
+    command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
     command.arg("sql").args(arguments).stdin(Stdio::null()).output().expect("it can be started")
 }
 

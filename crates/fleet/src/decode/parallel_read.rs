@@ -1,4 +1,4 @@
-//! Reads files on several threads, a few at a time, and returns their rows in the order of the files.
+//! Reads files on several threads, a few at a time, and returns their rows, or what is in them, in the order of the files.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -10,7 +10,8 @@ use bytes::Bytes;
 use unstarve_tables::Schema;
 
 use super::parquet::DecodeLimits;
-use super::sandboxed_decode::{Examine, Run};
+use super::sandboxed_decode::{Asked, Examine, Run};
+use super::wire::Wants;
 
 /// Provides files and takes their rows, on the thread that calls [`run`].
 pub(crate) trait Work {
@@ -38,6 +39,7 @@ pub(crate) fn run<W: Work>(
     examine: &dyn Examine,
     table: &'static Schema,
     most: DecodeLimits,
+    wants: Wants,
     work: &mut W,
 ) -> Result<(), W::Error> {
     let count = thread::available_parallelism().map_or(1, usize::from).clamp(1, MAX_CHILDREN);
@@ -45,7 +47,7 @@ pub(crate) fn run<W: Work>(
     thread::scope(|scope| {
         let _end = EndTurns(&turns);
         let threads: Vec<ReadThread> =
-            (0..count).map(|_| ReadThread::start(scope, &turns, examine, table, most)).collect();
+            (0..count).map(|_| ReadThread::start(scope, &turns, examine, (table, most, wants))).collect();
         let (mut asked, mut answered, mut is_end) = (0_usize, 0_usize, false);
         let mut loaded: VecDeque<usize> = VecDeque::new();
         loop {
@@ -135,8 +137,7 @@ impl ReadThread {
         scope: &'scope Scope<'scope, '_>,
         turns: &'scope Turns,
         examine: &'scope dyn Examine,
-        table: &'static Schema,
-        most: DecodeLimits,
+        (table, most, wants): (&'static Schema, DecodeLimits, Wants),
     ) -> ReadThread {
         let (files, groups) = sync_channel::<(usize, Vec<Bytes>)>(GROUPS_AHEAD);
         // At most one result is queued: rows must fit into memory.
@@ -144,10 +145,15 @@ impl ReadThread {
         scope.spawn(move || {
             for (number, group) in groups {
                 let (mut is_heard, sent) = (true, Cell::new(0));
-                examine.rows(table, &group, most, &|| turns.wait(number, sent.get()), &mut |run| {
-                    is_heard &= answer.send(Some(run)).is_ok();
-                    sent.set(sent.get() + 1);
-                });
+                examine.read(
+                    &Asked { table, files: &group, most, wants },
+                    &|| turns.wait(number, sent.get()),
+                    &mut |run| {
+                        is_heard &= answer.send(Some(run)).is_ok();
+                        sent.set(sent.get() + 1);
+                        is_heard
+                    },
+                );
                 if !is_heard || answer.send(None).is_err() {
                     return;
                 }

@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderB
 use parquet::file::metadata::ParquetMetaData;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash64;
-use unstarve_tables::{Column, Kind, Presence, Schema, arrow_schema, arrow_type};
+use unstarve_tables::{Column, Kind, Presence, Schema, Sign, arrow_schema, arrow_type};
 
 use crate::commit::Sum;
 
@@ -33,6 +33,8 @@ pub struct DecodeLimits {
     pub rows: u64,
     /// Columns that must be present.
     pub needed: Needed,
+    /// Processor time of the child that decodes it, and others with it.
+    pub seconds: u64,
 }
 
 /// The columns of a table that a file must have.
@@ -41,17 +43,21 @@ pub struct DecodeLimits {
 pub enum Needed {
     /// Those that are never empty, and `host`: without them a row belongs to no host or time.
     Placed,
+    /// As [`Needed::Placed`], of a file that an engine reads itself: numbers have 63 bits, as it does not keep larger ones at the largest.
+    Asked,
     /// None: the rows are merged already, and early versions merged any rows.
     Nothing,
 }
 
 impl DecodeLimits {
     /// For a host's file of an hour.
-    pub const INPUT: DecodeLimits = DecodeLimits { memory: 256 << 20, rows: 1 << 21, needed: Needed::Placed };
+    pub const INPUT: DecodeLimits =
+        DecodeLimits { memory: 256 << 20, rows: 1 << 21, needed: Needed::Placed, seconds: 120 };
     /// For the same after it was merged.
     pub const MERGED: DecodeLimits = DecodeLimits { needed: Needed::Nothing, ..DecodeLimits::INPUT };
     /// For merged rows.
-    pub const OUTPUT: DecodeLimits = DecodeLimits { memory: 1 << 30, rows: 1 << 24, needed: Needed::Nothing };
+    pub const OUTPUT: DecodeLimits =
+        DecodeLimits { memory: 1 << 30, rows: 1 << 24, needed: Needed::Nothing, seconds: 120 };
 }
 
 /// The rows of a file.
@@ -147,9 +153,9 @@ fn for_each_batch(
     let builder = builder.map_err(reader_error)?;
     check_size(builder.metadata(), table, most)?;
     check_types(builder.schema(), table)?;
-    let full = match most.needed {
-        Needed::Placed => check_needed(builder.schema(), table)?,
-        Needed::Nothing => Vec::new(),
+    let (full, unsigned) = match most.needed {
+        Needed::Placed | Needed::Asked => (check_needed(builder.schema(), table)?, unsigned(builder.schema(), table)),
+        Needed::Nothing => (Vec::new(), Vec::new()),
     };
     let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(reader_error)?;
     for batch in reader {
@@ -158,9 +164,49 @@ fn for_each_batch(
             let name = batch.schema_ref().field(*at).name().clone();
             return Err(format!("column `{name}` has empty cells; expected a value in every row"));
         }
-        take(with_our_types(&batch)?)?;
+        let is_beyond = |at: &usize| most.needed == Needed::Asked && is_beyond_signed(batch.column(*at));
+        if let Some(at) = (0..batch.num_columns()).find(is_beyond) {
+            let name = batch.schema_ref().field(at).name().clone();
+            return Err(format!("column `{name}` has numbers of 64 bits without a sign"));
+        }
+        let batch = with_our_types(&batch)?;
+        if let Some(at) = unsigned.iter().find(|at| has_negative(batch.column(**at))) {
+            let name = batch.schema_ref().field(*at).name().clone();
+            return Err(format!("column `{name}` has numbers below zero, which it cannot have"));
+        }
+        take(batch)?;
     }
     Ok(())
+}
+
+/// Indices of the columns whose numbers are never below zero: one row could take away what others add up to.
+fn unsigned(found: &ArrowSchema, table: &Schema) -> Vec<usize> {
+    let counts = table.columns.iter().filter(|column| column.sign == Sign::NotNegative);
+    counts.filter_map(|column| found.index_of(column.name).ok()).collect()
+}
+
+/// Whether a column of unsigned integers or of lists of them has one that a signed integer cannot have.
+fn is_beyond_signed(column: &ArrayRef) -> bool {
+    let any = |column: &ArrayRef| {
+        let numbers = column.as_primitive_opt::<UInt64Type>();
+        numbers.is_some_and(|numbers| numbers.iter().flatten().any(|number| i64::try_from(number).is_err()))
+    };
+    column.as_list_opt::<i32>().map_or_else(|| any(column), |lists| lists.iter().flatten().any(|list| any(&list)))
+}
+
+/// Whether a column of integers or of lists of them has one below zero; others have none.
+fn has_negative(column: &ArrayRef) -> bool {
+    let any = |numbers: &Int64Array| {
+        // Empty cells may hide anything: they are looked at only if something is below zero.
+        numbers.values().iter().any(|number| *number < 0) && numbers.iter().flatten().any(|number| number < 0)
+    };
+    match column.data_type() {
+        DataType::Int64 => column.as_primitive_opt::<Int64Type>().is_some_and(any),
+        DataType::List(_) => column.as_list_opt::<i32>().is_some_and(|lists| {
+            lists.iter().flatten().any(|list| list.as_primitive_opt::<Int64Type>().is_some_and(any))
+        }),
+        _ => false,
+    }
 }
 
 /// Indices of the columns that must not have empty cells. A column added to a table must be [`Presence::Optional`]: files of
@@ -212,6 +258,14 @@ fn check_size(file: &ParquetMetaData, table: &Schema, most: DecodeLimits) -> Res
     if bytes > most.memory as u64 { Err(too_much(most)) } else { Ok(()) }
 }
 
+/// What is said of two columns with one name.
+const ONE_NAME: &str = "differ in upper and lower case only, which Spark and DuckDB take for one name";
+
+/// Whether engines take two names of columns for one: most do not distinguish upper and lower case.
+pub(crate) fn is_one_name(one: &str, other: &str) -> bool {
+    one == other || one.to_lowercase() == other.to_lowercase()
+}
+
 fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
     let known = table_schema(table);
     // Rows without a column take no memory, so the memory limit would not stop them.
@@ -226,8 +280,16 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
         ));
     }
     for (at, field) in found.fields().iter().enumerate() {
-        if found.fields()[..at].iter().any(|other| other.name() == field.name()) {
-            return Err(format!("column `{}` is there twice", field.name()));
+        if let Some(other) = found.fields()[..at].iter().find(|other| is_one_name(other.name(), field.name())) {
+            return Err(match other.name() == field.name() {
+                true => format!("column `{}` is there twice", field.name()),
+                false => format!("columns `{}` and `{}` {ONE_NAME}", other.name(), field.name()),
+            });
+        }
+        if let Some(ours) =
+            table.columns.iter().find(|ours| is_one_name(ours.name, field.name()) && ours.name != field.name())
+        {
+            return Err(format!("column `{}`: expected `{}`; the two {ONE_NAME}", field.name(), ours.name));
         }
         if field.name().len() > MAX_COLUMN_NAME_BYTES {
             return Err(format!(

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use unstarve_tables::Schema;
 
 use super::parquet::{DecodeLimits, Examined, examine};
-use super::serve::CPU_SECONDS;
 use super::wire::{self, Answer, Question, Wants};
 
 /// Consecutive files and their rows.
@@ -24,8 +23,21 @@ pub struct Run {
     pub memory: usize,
 }
 
-/// Takes results in the order of the files: rows of some files, or why one is refused.
-pub type Take<'a> = &'a mut dyn FnMut(Result<Run, String>);
+/// Takes results in the order of the files: rows of some files, or why one is refused. Says whether more are wanted.
+pub type Take<'a> = &'a mut dyn FnMut(Result<Run, String>) -> bool;
+
+/// Files of a table, and what is asked of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The table.
+    pub table: &'static Schema,
+    /// The files.
+    pub files: &'a [Bytes],
+    /// The limit of each.
+    pub most: DecodeLimits,
+    /// Their rows, or only what is in them.
+    pub wants: Wants,
+}
 
 /// Checks a whole file before its rows are used.
 pub trait Examine: Send + Sync {
@@ -35,16 +47,9 @@ pub trait Examine: Send + Sync {
     /// Why it is refused.
     fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String>;
 
-    /// Decodes files of a table; `most` is the limit of each. Before it decodes a file that needs much memory, it calls `turn`,
-    /// which waits until no other such file is being decoded. After `turn` returns `false`, results are no longer wanted.
-    fn rows(
-        &self,
-        table: &'static Schema,
-        files: &[Bytes],
-        most: DecodeLimits,
-        turn: &dyn Fn() -> bool,
-        take: Take<'_>,
-    );
+    /// Decodes files. Before it decodes one that needs much memory, it calls `turn`, which waits until no other such file is being decoded.
+    /// After `turn` returns `false`, results are no longer wanted.
+    fn read(&self, asked: &Asked<'_>, turn: &dyn Fn() -> bool, take: Take<'_>);
 }
 
 /// Decodes in this process: for trusted files.
@@ -56,14 +61,19 @@ impl Examine for InProcessDecode {
         examine(bytes.clone(), table, most, |_| Ok(()))
     }
 
-    fn rows(&self, table: &'static Schema, files: &[Bytes], most: DecodeLimits, _: &dyn Fn() -> bool, take: Take<'_>) {
-        for file in files {
+    fn read(&self, asked: &Asked<'_>, _: &dyn Fn() -> bool, take: Take<'_>) {
+        for file in asked.files {
             let mut batches = Vec::new();
-            let examined = examine(file.clone(), table, most, |batch| {
-                batches.push(batch);
+            let examined = examine(file.clone(), asked.table, asked.most, |batch| {
+                if asked.wants == Wants::Rows {
+                    batches.push(batch);
+                }
                 Ok(())
             });
-            take(examined.map(|examined| Run { files: vec![examined], batches, memory: examined.memory }));
+            let run = examined.map(|examined| Run { files: vec![examined], batches, memory: examined.memory });
+            if !take(run) {
+                return;
+            }
         }
     }
 }
@@ -82,14 +92,6 @@ struct DecodeChild {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
-}
-
-/// The files and limits of a question.
-struct Asked<'a> {
-    table: &'static Schema,
-    files: &'a [Bytes],
-    most: DecodeLimits,
-    wants: Wants,
 }
 
 /// How an answer ended.
@@ -186,21 +188,14 @@ impl Examine for SandboxedDecode {
         run.files.first().copied().ok_or_else(|| "nothing was said of it".to_owned())
     }
 
-    fn rows(
-        &self,
-        table: &'static Schema,
-        files: &[Bytes],
-        most: DecodeLimits,
-        turn: &dyn Fn() -> bool,
-        take: Take<'_>,
-    ) {
-        let usual = DecodeLimits { memory: most.memory.min(USUAL_MEMORY), ..most };
-        let mut rest = files;
+    fn read(&self, all: &Asked<'_>, turn: &dyn Fn() -> bool, take: Take<'_>) {
+        let usual = DecodeLimits { memory: all.most.memory.min(USUAL_MEMORY), ..all.most };
+        let mut rest = all.files;
         while !rest.is_empty() {
             let is_usual = |files: &[Bytes]| files.iter().map(Bytes::len).sum::<usize>() <= USUAL_MEMORY;
             // Large files are not decoded together.
             let (whole, ended) = match is_usual(rest) {
-                true => self.ask_together(&Asked { table, files: rest, most: usual, wants: Wants::Rows }, take),
+                true => self.ask_together(&Asked { files: rest, most: usual, ..*all }, take),
                 false => (0, Some(AnswerEnd::Refused(String::new()))),
             };
             rest = rest.get(whole..).unwrap_or_default();
@@ -208,14 +203,16 @@ impl Examine for SandboxedDecode {
             let singly = if let Some(AnswerEnd::Refused(_)) = ended { 1.min(rest.len()) } else { rest.len() };
             let (now, later) = rest.split_at(singly);
             for file in now.chunks(1) {
-                let asked = |most| Asked { table, files: file, most, wants: Wants::Rows };
+                let asked = |most| Asked { files: file, most, ..*all };
                 let child = if singly > 1 { self.used().or_else(|| self.start().ok()) } else { None };
                 let found = match self.ask_used(child, &asked(usual)) {
                     Some(run) => Ok(run),
-                    None if turn() => self.ask_new(&asked(most)),
+                    None if turn() => self.ask_new(&asked(all.most)),
                     None => return,
                 };
-                take(found);
+                if !take(found) {
+                    return;
+                }
             }
             rest = later;
         }
@@ -230,6 +227,7 @@ impl DecodeChild {
             memory: asked.most.memory,
             rows: asked.most.rows,
             needed: asked.most.needed,
+            seconds: asked.most.seconds,
             answer: asked.wants,
         };
         wire::write_line(&mut self.to, &question)?;
@@ -279,7 +277,7 @@ impl DecodeChild {
         let status = self.child.kill().and_then(|()| self.child.wait());
         let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         format!(
-            "reading it ended the process that did ({how}): it is damaged, its rows take too much memory, or more than {CPU_SECONDS} s of processor time"
+            "reading it ended the process that did ({how}): it is damaged, its rows take too much memory, or more processor time than it may have"
         )
     }
 }

@@ -41,8 +41,10 @@ fn starts(path: &std::path::Path) -> usize {
 /// The result of each file: the sums of a run's files, or why one is refused.
 fn rows(examine: &impl Examine, files: &[Bytes]) -> Vec<Result<Vec<u64>, String>> {
     let mut all = Vec::new();
-    examine.rows(&HOSTS, files, DecodeLimits::INPUT, &|| true, &mut |answer| {
+    let asked = Asked { table: &HOSTS, files, most: DecodeLimits::INPUT, wants: Wants::Rows };
+    examine.read(&asked, &|| true, &mut |answer| {
         all.push(answer.map(|run| run.files.iter().map(|file| file.sum.0).collect()));
+        true
     });
     all
 }
@@ -163,6 +165,7 @@ fn rows_come_back_as_they_are() {
         memory: DecodeLimits::INPUT.memory,
         rows: DecodeLimits::INPUT.rows,
         needed: DecodeLimits::INPUT.needed,
+        seconds: 120,
         answer: Wants::Rows,
     };
     let mut asked = Vec::new();
@@ -205,6 +208,7 @@ fn a_run_has_no_more_rows_than_a_file_may_have() {
         memory: DecodeLimits::INPUT.memory,
         rows: 2,
         needed: DecodeLimits::INPUT.needed,
+        seconds: 120,
         answer: Wants::Rows,
     };
     let mut asked = Vec::new();
@@ -242,6 +246,7 @@ fn files_with_other_columns_are_not_of_the_run_of_a_large_one() {
         memory: DecodeLimits::INPUT.memory,
         rows: DecodeLimits::INPUT.rows,
         needed: DecodeLimits::INPUT.needed,
+        seconds: 120,
         answer: Wants::Rows,
     };
     let mut asked = Vec::new();

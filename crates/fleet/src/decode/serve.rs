@@ -11,8 +11,6 @@ use unstarve_tables::Schema;
 use super::parquet::{DecodeLimits, Examined, examine};
 use super::wire::{self, Answer, Question, Wants};
 
-/// CPU time limit for each question.
-pub(crate) const CPU_SECONDS: u64 = 120;
 /// Temporary memory of a decoder beside files and rows.
 const DECODER_BYTES: u64 = 64 << 20;
 /// Address space of the program itself, if /proc does not show it.
@@ -29,26 +27,26 @@ const MAX_QUESTION_BYTES: usize = 2 << 30;
 pub fn serve(from: impl Read, to: impl Write) -> io::Result<()> {
     set_limit(Resource::Core, 0)?;
     let program = address_bytes().unwrap_or(PROGRAM_BYTES);
-    answer_all(from, to, |bytes, memory| {
+    answer_all(from, to, |bytes, memory, seconds| {
         set_limit(Resource::As, program + DECODER_BYTES + bytes * 2 + memory * 2)?;
-        set_limit(Resource::Cpu, processor_seconds() + CPU_SECONDS)
+        set_limit(Resource::Cpu, processor_seconds().saturating_add(seconds))
     })
 }
 
 /// Without limits, for tests in this process.
 #[cfg(test)]
 pub(crate) fn answer_without_limits(from: impl Read, to: impl Write) -> io::Result<()> {
-    answer_all(from, to, |_, _| Ok(()))
+    answer_all(from, to, |_, _, _| Ok(()))
 }
 
-fn answer_all(from: impl Read, to: impl Write, limits: impl Fn(u64, u64) -> io::Result<()>) -> io::Result<()> {
+fn answer_all(from: impl Read, to: impl Write, limits: impl Fn(u64, u64, u64) -> io::Result<()>) -> io::Result<()> {
     let (mut from, mut to) = (BufReader::new(from), to);
     while let Some(question) = wire::read_line::<Question>(&mut from)? {
         let (bytes, memory) = (question.bytes(), question.memory as u64);
         if bytes > MAX_QUESTION_BYTES {
             return Err(io::Error::other("more bytes than are ever asked for"));
         }
-        limits(bytes as u64, memory)?;
+        limits(bytes as u64, memory, question.seconds)?;
         // Read everything before the first answer: the parent does not read while it writes.
         let mut all = vec![0; bytes];
         from.read_exact(&mut all)?;
@@ -61,7 +59,8 @@ fn answer_all(from: impl Read, to: impl Write, limits: impl Fn(u64, u64) -> io::
 fn answer(question: &Question, mut all: Bytes, to: &mut impl Write) -> io::Result<()> {
     let table = unstarve_tables::named(&question.table);
     let table = table.ok_or_else(|| io::Error::other("no table of this version"))?;
-    let most = DecodeLimits { memory: question.memory, rows: question.rows, needed: question.needed };
+    let Question { memory, rows, needed, seconds, .. } = *question;
+    let most = DecodeLimits { memory, rows, needed, seconds };
     let mut reply = Reply { to, wants: question.answer, most, held: Vec::new(), bytes: 0, found: Vec::new() };
     for bytes in &question.files {
         let file = all.split_to(*bytes);
@@ -166,7 +165,7 @@ fn set_limit(resource: Resource, most: u64) -> io::Result<()> {
 
 fn processor_seconds() -> u64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    u64::try_from(used.tv_sec).unwrap_or(u64::MAX - CPU_SECONDS)
+    u64::try_from(used.tv_sec).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

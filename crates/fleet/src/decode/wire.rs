@@ -21,13 +21,15 @@ pub(crate) struct Question {
     pub memory: usize,
     pub rows: u64,
     pub needed: Needed,
+    /// Processor time for the whole question.
+    pub seconds: u64,
     pub answer: Wants,
 }
 
 /// What to answer for each file.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Wants {
+pub enum Wants {
     /// Its content: number of rows and sum.
     Sums,
     /// Its rows as well.

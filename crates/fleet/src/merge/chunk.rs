@@ -13,7 +13,7 @@ use super::hourly;
 use super::row_order::sorted_rows;
 use super::sorted;
 use crate::commit::Sum;
-use crate::decode::{MAX_EXTRA_COLUMNS, Run, table_schema};
+use crate::decode::{MAX_EXTRA_COLUMNS, Run, is_one_name, table_schema};
 use crate::store::Readers;
 
 /// Rows and memory of a full merged file: they bound the memory of a compaction.
@@ -78,10 +78,13 @@ impl<'a> Chunk<'a> {
         !self.more_of(run).is_empty()
     }
 
-    /// Whether the extra columns of these files fit to those before: no column has two types, and there are not too many.
+    /// Whether the extra columns of these files fit to those before: no column has two types or is written in two ways, and there are not too
+    /// many.
     pub fn fits_columns(&self, run: &Run) -> bool {
         let new = self.more_of(run);
-        let is_alike = new.iter().all(|(name, kind)| self.more.get(name).is_none_or(|other| other == kind));
+        let is_alike = new.iter().all(|(name, kind)| {
+            self.more.iter().all(|(other, is)| !is_one_name(name, other) || (name == other && kind == is))
+        });
         let unknown = new.iter().filter(|(name, _)| !self.more.contains_key(name)).count();
         is_alike && self.more.len() + unknown <= MAX_EXTRA_COLUMNS
     }

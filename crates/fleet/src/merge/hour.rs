@@ -7,7 +7,7 @@ use super::outputs::OutputFiles;
 use super::refusals::Refusals;
 use super::unmerged_files::UnmergedFiles;
 use crate::commit::{Commit, Name};
-use crate::decode::{DecodeLimits, parallel_read};
+use crate::decode::{DecodeLimits, Wants, parallel_read};
 use crate::error::FleetError;
 use crate::store::{Hour, Place};
 
@@ -56,7 +56,7 @@ fn merge_all(
     let Some(hosts) = &hour.hosts.place else { return Ok(None) };
     let mut unmerged = UnmergedFiles::of(files, hour, hosts, refusals, &mut done.problems);
     if unmerged.is_any() {
-        parallel_read::run(hour.store().examiner(), table, DecodeLimits::INPUT, &mut unmerged)?;
+        parallel_read::run(hour.store().examiner(), table, DecodeLimits::INPUT, Wants::Rows, &mut unmerged)?;
     }
     done.refused_before += unmerged.say_refused();
     let inputs = unmerged.inputs;

@@ -14,7 +14,7 @@ use unstarve_tables::{HOSTS, LAYOUT_NAME, Partition, Shelf};
 
 use super::*;
 use crate::commit::{COMMIT_BYTES, Commit};
-use crate::decode::{Examine, InProcessDecode, Run};
+use crate::decode::{Asked, Examine, InProcessDecode, Run};
 use crate::merge::chunk::{Chunk, FULL_MEMORY};
 use crate::store::{Depth, Readers, Store, Tree};
 
@@ -171,7 +171,11 @@ fn both_chunks_together_have_the_memory_of_one() {
     let mut push = |odd: Option<ArrayRef>, mib: usize| {
         let mut run = None;
         let files = [Bytes::from(file("a", odd))];
-        InProcessDecode.rows(&HOSTS, &files, DecodeLimits::INPUT, &|| true, &mut |answer| run = answer.ok());
+        let asked = Asked { table: &HOSTS, files: &files, most: DecodeLimits::INPUT, wants: Wants::Rows };
+        InProcessDecode.read(&asked, &|| true, &mut |answer| {
+            run = answer.ok();
+            true
+        });
         let run = Run { memory: mib << 20, ..run.expect("a good file") };
         assert!(merge.push(run, readers).is_ok());
         let memory = merge.chunks.iter().map(Chunk::memory).sum::<usize>();

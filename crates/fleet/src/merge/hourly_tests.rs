@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use unstarve_tables::{BLAME_ROLLUP, Cell, Schema, WAIT_ROLLUP, parquet_file};
 
 use super::*;
-use crate::decode::{DecodeLimits, Examine, InProcessDecode, decode};
+use crate::decode::{Asked, DecodeLimits, Examine, InProcessDecode, Wants, decode};
 use crate::merge::chunk::Chunk;
 use crate::store::Readers;
 
@@ -64,8 +64,10 @@ fn file(rows: &[Row]) -> Vec<u8> {
 fn chunk(table: &'static Schema, files: Vec<Vec<u8>>) -> Chunk<'static> {
     let mut chunk = Chunk::of(table);
     for file in files {
-        InProcessDecode.rows(table, &[Bytes::from(file)], DecodeLimits::INPUT, &|| true, &mut |run| {
+        let asked = Asked { table, files: &[Bytes::from(file)], most: DecodeLimits::INPUT, wants: Wants::Rows };
+        InProcessDecode.read(&asked, &|| true, &mut |run| {
             chunk.push(run.expect("a good file"), Readers::default()).expect("its columns fit");
+            true
         });
     }
     chunk

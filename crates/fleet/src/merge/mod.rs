@@ -12,4 +12,4 @@ mod unmerged_files;
 
 pub use compaction::{Done, Options};
 pub(crate) use hour::merge;
-pub(crate) use refusals::{REFUSED_NAME, Refusals};
+pub(crate) use refusals::{MAX_REASON_CHARS, READ_AGAIN_AFTER_NS, REFUSED_NAME, Refusals, is_settled};

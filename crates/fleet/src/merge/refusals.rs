@@ -19,11 +19,17 @@ pub(crate) const REFUSED_NAME: &str = "refused.json";
 /// Maximum size of the file. Bad files that do not fit are read in each run.
 const MAX_REFUSALS_BYTES: u64 = 16 << 20;
 /// Maximum length of a noted reason.
-const MAX_REASON_CHARS: usize = 200;
+pub(crate) const MAX_REASON_CHARS: usize = 200;
 /// After this time a refused file is read again: the child may have lacked memory that is there now.
-const READ_AGAIN_AFTER_NS: u64 = 24 * 3600 * 1_000_000_000;
+pub(crate) const READ_AGAIN_AFTER_NS: u64 = 24 * 3600 * 1_000_000_000;
 /// A file that changed more recently is not noted: another change could get the same ctime.
 const MIN_UNCHANGED_NS: u64 = 2_000_000_000;
+
+/// Whether what a file is found to be can be noted: whatever changes it later gets another ctime.
+pub(crate) fn is_settled(stamp: Stamp) -> bool {
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
+    u128::from(stamp.changed_ns) + u128::from(MIN_UNCHANGED_NS) <= clock
+}
 
 #[derive(Clone, Serialize, Deserialize, Debug)]
 struct Refusal {
@@ -72,14 +78,21 @@ impl Refusals {
 
     /// The reason of an earlier refusal, if the file has not changed since; it stays noted.
     pub fn holds(&mut self, hour: &str, entry: &Entry) -> Option<String> {
-        let note = self.known.get(hour)?.get(&entry.name)?;
-        let age = self.now.0.checked_sub(note.at_ns)?;
-        if note.stamp != entry.stamp || age >= READ_AGAIN_AFTER_NS {
-            return None;
-        }
+        let note = self.noted(hour, &entry.name, entry.stamp)?.clone();
         let why = note.why.clone();
-        self.next.entry(hour.to_owned()).or_default().insert(entry.name.clone(), note.clone());
+        self.next.entry(hour.to_owned()).or_default().insert(entry.name.clone(), note);
         Some(why)
+    }
+
+    /// The reason of an earlier refusal, if the file has not changed since: for a reader, who notes nothing.
+    pub fn why(&self, hour: &str, name: &str, stamp: Stamp) -> Option<&str> {
+        self.noted(hour, name, stamp).map(|note| note.why.as_str())
+    }
+
+    fn noted(&self, hour: &str, name: &str, stamp: Stamp) -> Option<&Refusal> {
+        let note = self.known.get(hour)?.get(name)?;
+        let age = self.now.0.checked_sub(note.at_ns)?;
+        (note.stamp == stamp && age < READ_AGAIN_AFTER_NS).then_some(note)
     }
 
     /// Keeps the notes of an hour that was not read.
@@ -91,8 +104,7 @@ impl Refusals {
 
     /// Notes a file that was refused because of its content.
     pub fn note(&mut self, hour: &str, entry: &Entry, why: &str) {
-        let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
-        if u128::from(entry.stamp.changed_ns) + u128::from(MIN_UNCHANGED_NS) > clock {
+        if !is_settled(entry.stamp) {
             return;
         }
         let why = why.chars().take(MAX_REASON_CHARS).collect();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use unstarve_tables::Partition;
 
 use super::directory::Store;
+use super::dropped::DroppedHours;
 use super::hour::{Depth, Hour};
 use super::kinds::StoreKind;
 use super::place::Place;
@@ -84,7 +85,8 @@ fn of_store(store: &Store, lost: &mut Vec<Problem>) -> Result<Vec<CountingFile>,
     // What is wrong with names is said by `compact` and `verify`.
     let mut problems = Vec::new();
     let mut files = Vec::new();
-    for partition in store.all_hours(&mut problems)? {
+    let dropped = DroppedHours::read(store)?;
+    for partition in store.all_hours(&mut problems)?.into_iter().filter(|hour| !dropped.has(hour)) {
         let mut hour = Hour::read(store, &partition, Depth::Needed, &mut problems)?;
         if !hour.lost().is_empty() {
             // Perhaps a compactor worked on it meanwhile: its files were moved after they were looked for.
@@ -100,6 +102,9 @@ fn of_store(store: &Store, lost: &mut Vec<Problem>) -> Result<Vec<CountingFile>,
         let loose = hour.loose().filter_map(|entry| path(&hour.hosts.place, &entry.name));
         files.extend(loose.map(|path| file(&partition, path, CountingKind::OfHost)));
     }
+    // The commit that said it can have gone before its hour was read.
+    let later = DroppedHours::read(store)?;
+    files.retain(|file| !later.has(&file.partition));
     Ok(files)
 }
 

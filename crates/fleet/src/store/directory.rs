@@ -205,8 +205,20 @@ impl Store {
     /// # Errors
     /// As [`Store::tree`].
     pub(crate) fn date(&self, tree: Tree, partition: &Partition) -> Result<Option<Place<'_>>, FleetError> {
+        self.above(tree, partition, 2)
+    }
+
+    /// The directory of an hour's table in a tree; `None` if there is none.
+    ///
+    /// # Errors
+    /// As [`Store::tree`].
+    pub(crate) fn table(&self, tree: Tree, partition: &Partition) -> Result<Option<Place<'_>>, FleetError> {
+        self.above(tree, partition, 1)
+    }
+
+    fn above(&self, tree: Tree, partition: &Partition, depth: usize) -> Result<Option<Place<'_>>, FleetError> {
         let below = partition.path();
-        let steps = below.iter().filter_map(|step| step.to_str()).take(2);
+        let steps = below.iter().filter_map(|step| step.to_str()).take(depth);
         self.open_steps(tree, tree.steps().into_iter().chain(steps))
     }
 

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use unstarve_tables::Partition;
 
 use super::directory::Store;
+use super::dropped::DroppedHours;
 use super::place::{Entry, Place, Readers};
 use super::trees::Tree;
 use crate::commit::{Commit, Input, Name, Output};
@@ -323,10 +324,12 @@ fn read_commits(state: &Tied<'_>, key: &str, is_whole: bool) -> Result<Option<Ve
     let mut commits = Vec::new();
     for entry in state.entries.iter().filter(|entry| entry.is_regular) {
         let Name::Commit(number) = entry.kind else { continue };
-        let Some(content) = place.read(&entry.name, MAX_COMMIT_FILE_BYTES)? else { return Ok(None) };
-        let decoded = match is_whole {
-            true => Commit::decode(number, key, &content.bytes),
-            false => Commit::decode_head(number, key, &content.bytes),
+        let decoded = if is_whole {
+            let Some(content) = place.read(&entry.name, MAX_COMMIT_FILE_BYTES)? else { return Ok(None) };
+            Commit::decode(number, key, &content.bytes)
+        } else {
+            let Some(line) = place.read_line(&entry.name, MAX_COMMIT_FILE_BYTES)? else { return Ok(None) };
+            Commit::decode_head(number, key, &line)
         };
         let bad = |source| FleetError::Commit { path: place.path().join(&entry.name), source };
         commits.push(decoded.map_err(bad)?);
@@ -346,6 +349,28 @@ impl Store {
             hours.extend(self.hours(tree, problems)?);
         }
         Ok(hours.into_iter().collect())
+    }
+
+    /// All hours of the store but those that were [dropped](DroppedHours) long ago. If such an hour has merged files, that is a problem.
+    ///
+    /// # Errors
+    /// As [`Store::all_hours`].
+    pub(crate) fn kept_hours(
+        &self,
+        dropped: &DroppedHours,
+        problems: &mut Vec<Problem>,
+    ) -> Result<Vec<Partition>, FleetError> {
+        let (gone, kept): (Vec<Partition>, Vec<Partition>) =
+            self.all_hours(problems)?.into_iter().partition(|hour| dropped.has(hour));
+        let [name, layout] = Tree::Merged.steps();
+        for hour in gone {
+            if self.place(Tree::Merged, &hour)?.is_some() {
+                let why = "the hour was dropped, and every engine reads what is here: copied from elsewhere";
+                let path = std::path::Path::new(name).join(layout).join(hour.path());
+                Problem::of(Kind::Place, path, why).add(problems);
+            }
+        }
+        Ok(kept)
     }
 
     /// Reads an hour; an error is a problem of that hour.

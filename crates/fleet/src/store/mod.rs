@@ -4,6 +4,7 @@ mod counting;
 #[cfg(feature = "columnar")]
 mod digest;
 mod directory;
+mod dropped;
 mod effects;
 mod hour;
 mod kinds;
@@ -16,6 +17,7 @@ pub use counting::{Counting, CountingFile, CountingKind, counting};
 pub(crate) use digest::digest_of;
 pub use directory::Store;
 pub(crate) use directory::{MAX_INPUT_BYTES, MAX_OUTPUT_BYTES};
+pub(crate) use dropped::DroppedHours;
 pub(crate) use effects::random;
 pub(crate) use hour::{Depth, Hour};
 pub use kinds::{Holds, StoreKind};

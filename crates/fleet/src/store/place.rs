@@ -1,7 +1,7 @@
 //! A directory of the store, opened: what is in it.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,9 @@ pub enum Effect<'a> {
 
 /// Called before each effect. An error is handled like a failed system call: tests stop a compactor at each point this way.
 pub type Before = Box<dyn Fn(Effect<'_>) -> io::Result<()>>;
+
+/// What is read at once of a file of which one line is wanted.
+const LINE_BYTES: usize = 16 << 10;
 
 pub(super) const OPEN_DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
@@ -67,7 +70,7 @@ pub(crate) struct Entry {
 }
 
 /// Identifies a file and its state.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, Debug)]
 pub(crate) struct Stamp {
     pub inode: u64,
     pub bytes: u64,
@@ -83,6 +86,8 @@ pub(crate) struct Content {
     pub readers: Readers,
     pub owner: u32,
     pub mode: u32,
+    /// Of the file that was read.
+    pub stamp: Stamp,
 }
 
 /// The users who may read a file besides its owner. Rows go only into files with the same readers: no user can read more than
@@ -191,7 +196,17 @@ impl<'a> Place<'a> {
             return Err(too_large());
         }
         let readers = Readers::of(found.st_mode, found.st_gid);
-        Ok(Some(Content { bytes: Bytes::from(bytes), readers, owner: found.st_uid, mode: found.st_mode }))
+        let (owner, mode, stamp) = (found.st_uid, found.st_mode, stamp(&found));
+        Ok(Some(Content { bytes: Bytes::from(bytes), readers, owner, mode, stamp }))
+    }
+
+    /// Reads the first line of a regular file, with its newline; `None` if there is none of this name.
+    pub fn read_line(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, FleetError> {
+        let Some((file, _)) = self.open(name)? else { return Ok(None) };
+        let mut line = Vec::new();
+        let read = BufReader::with_capacity(LINE_BYTES, file.take(limit)).read_until(b'\n', &mut line);
+        read.map_err(|error| self.io("read", name, error))?;
+        Ok(Some(line))
     }
 
     /// Opens a regular file without following links; `None` if there is none.
@@ -207,6 +222,17 @@ impl<'a> Place<'a> {
             return Err(self.io("read", name, io::Error::other("not a regular file")));
         }
         Ok(Some((file, found)))
+    }
+}
+
+impl Stamp {
+    /// Of the file at a path; a link is none.
+    pub fn of(path: &Path) -> io::Result<Stamp> {
+        let found = statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => Ok(stamp(&found)),
+            _ => Err(io::Error::other("not a regular file")),
+        }
     }
 }
 

@@ -4,12 +4,13 @@ use unstarve_model::WallTime;
 use unstarve_tables::Partition;
 
 use super::due::due;
+use super::folding::Folding;
 use super::{retention, sweep};
 use crate::commit::{Commit, Output};
 use crate::error::{FleetError, chain};
 use crate::merge::{Done, Options, REFUSED_NAME, Refusals, merge};
 use crate::problem::{Kind, Problem, add_all};
-use crate::store::{Depth, Holds, Hour, Place, Store, Tree};
+use crate::store::{Depth, DroppedHours, Holds, Hour, Place, Store, Tree};
 
 /// Merges hosts' files, drops hours that are too old, and removes hosts' files that were merged longer ago than the grace period.
 /// What a run that was killed had begun is finished first. An error of an hour or a file is reported as a problem; the rest
@@ -25,17 +26,22 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
     }
     let _locked = store.lock()?;
     done.beside = store.beside()?;
-    let hours = store.all_hours(&mut done.problems)?;
+    let mut dropped = DroppedHours::read(store)?;
+    let hours = store.kept_hours(&dropped, &mut done.problems)?;
+    let mut folding = Folding::default();
     let oldest = retention::oldest(store, &hours, options, &mut done.problems)?;
     let mut refusals = Refusals::read(store, options.now, &mut done.problems);
     for partition in &hours {
         let before = std::mem::take(&mut done.problems);
-        let result = compact_hour(store, partition, oldest, options, &mut refusals, &mut done);
+        let result = compact_hour(store, partition, oldest, options, (&mut refusals, &mut folding), &mut done);
         let found = std::mem::replace(&mut done.problems, before);
         add_all(&mut done.problems, found);
         if let Err(error) = result {
             Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut done.problems);
         }
+    }
+    if let Err(error) = folding.fold(store, &mut dropped, &mut done) {
+        Problem::of(Kind::Store, "state", &chain(&error)).add(&mut done.problems);
     }
     if let Err(error) = refusals.write(store) {
         let why = format!("files that were refused are read again in the next run: {}", chain(&error));
@@ -50,7 +56,7 @@ fn compact_hour(
     partition: &Partition,
     oldest: Option<WallTime>,
     options: &Options,
-    refusals: &mut Refusals,
+    (refusals, folding): (&mut Refusals, &mut Folding),
     done: &mut Done,
 ) -> Result<(), FleetError> {
     let mut hour = Hour::read(store, partition, Depth::Needed, &mut done.problems)?;
@@ -64,7 +70,10 @@ fn compact_hour(
     } else if !hour.is_dropped() && !merge_hour(&hour, options, refusals, done)? {
         refusals.keep(hour.key());
     }
-    sweep::sweep(&Hour::read(store, partition, Depth::Needed, &mut Vec::new())?, options, done)
+    let hour = Hour::read(store, partition, Depth::Needed, &mut Vec::new())?;
+    sweep::sweep(&hour, options, done)?;
+    folding.look_at(&hour, options);
+    Ok(())
 }
 
 /// Finishes what a killed run had begun: moves the files of commits to their place, and takes those of a dropped hour away. Whether

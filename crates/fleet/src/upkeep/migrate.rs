@@ -18,7 +18,7 @@ use unstarve_tables::{Partition, Schema};
 
 use super::early;
 use crate::commit::Name;
-use crate::decode::{DecodeLimits, Examine, Needed, Run};
+use crate::decode::{Asked, DecodeLimits, Examine, Needed, Run, Wants};
 use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
 use crate::store::{MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, Place, Store, StoreKind, Tree, walk};
@@ -190,7 +190,11 @@ fn copy(
     let content = content.ok_or("it counts, and is not there")?;
     let mut answer = Err("it was not read".to_owned());
     let files = [content.bytes];
-    examine.rows(table, &files, limits, &|| true, &mut |run| answer = run);
+    let asked = Asked { table, files: &files, most: limits, wants: Wants::Rows };
+    examine.read(&asked, &|| true, &mut |run| {
+        answer = run;
+        true
+    });
     let pieces = pieces(answer?);
     for (number, batches) in pieces.iter().enumerate().rev() {
         let written = to.write(&piece_name(name, number), content.readers, |file| write(file, batches));

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::commit::Name;
 use crate::error::FleetError;
 use crate::problem::Problem;
-use crate::store::{Depth, Hour, Store};
+use crate::store::{Depth, DroppedHours, Hour, Store};
 
 /// The status of a store.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
@@ -62,7 +62,11 @@ pub fn status(store: &Store) -> Result<Status, FleetError> {
     let mut status = Status::default();
     store.holds()?;
     status.beside = store.beside()?;
-    for partition in store.all_hours(&mut status.problems)? {
+    let dropped = DroppedHours::read(store)?;
+    for (table, count) in dropped.counts() {
+        status.tables.entry(table.clone()).or_default().dropped += count;
+    }
+    for partition in store.kept_hours(&dropped, &mut status.problems)? {
         if let Some(hour) = store.try_hour(&partition, Depth::Needed, &mut status.problems) {
             status.tables.entry(partition.table.clone()).or_default().add(&hour);
         }

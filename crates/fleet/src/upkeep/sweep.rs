@@ -43,7 +43,7 @@ pub(super) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Resu
 }
 
 /// Removes files; one that cannot be removed is a problem, and the others go.
-fn remove<'n>(place: &Place<'_>, names: impl Iterator<Item = &'n String>, done: &mut Done) {
+pub(super) fn remove<'n>(place: &Place<'_>, names: impl Iterator<Item = &'n String>, done: &mut Done) {
     for name in names {
         match place.remove(name) {
             Ok(()) => done.removed += 1,
@@ -52,7 +52,7 @@ fn remove<'n>(place: &Place<'_>, names: impl Iterator<Item = &'n String>, done: 
     }
 }
 
-fn is_over(since: u64, now: WallTime, grace: Duration) -> bool {
+pub(super) fn is_over(since: u64, now: WallTime, grace: Duration) -> bool {
     u128::from(now.0.saturating_sub(since)) >= grace.as_nanos()
 }
 

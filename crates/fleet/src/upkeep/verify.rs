@@ -9,7 +9,7 @@ use crate::commit::{Input, Sum};
 use crate::decode::DecodeLimits;
 use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
-use crate::store::{Depth, Hour, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, Place, Store, digest_of};
+use crate::store::{Depth, DroppedHours, Hour, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, Place, Store, digest_of};
 
 /// What was compared.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
@@ -42,7 +42,7 @@ pub fn verify(store: &Store) -> Result<Verified, FleetError> {
     store.holds()?;
     let _locked = store.lock_shared()?;
     verified.beside = store.beside()?;
-    for partition in store.all_hours(&mut verified.problems)? {
+    for partition in store.kept_hours(&DroppedHours::read(store)?, &mut verified.problems)? {
         if let Err(error) = hour(store, &partition, &mut verified) {
             Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut verified.problems);
         }

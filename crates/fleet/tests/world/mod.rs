@@ -184,7 +184,20 @@ impl World {
     fn is_dropped(&self, hour: u64) -> bool {
         let commits = files(&self.path().join("state/v1").join(partition(hour).path()));
         let commits = commits.into_iter().filter(|path| path.to_string_lossy().ends_with(".json"));
-        commits.filter_map(|path| std::fs::read_to_string(path).ok()).any(|text| text.contains("\"dropped\":true"))
+        let mut texts = commits.filter_map(|path| std::fs::read_to_string(path).ok());
+        texts.any(|text| text.contains("\"dropped\":true")) || self.is_folded(hour)
+    }
+
+    /// By the file of all hours that were dropped long ago.
+    fn is_folded(&self, hour: u64) -> bool {
+        let text = std::fs::read_to_string(self.path().join("state/dropped.json")).unwrap_or_default();
+        let file: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        let ranges = file["tables"][BLAME_ROLLUP.name].as_array().cloned().unwrap_or_default();
+        let number = START / HOUR + hour;
+        ranges.iter().any(|range| {
+            let bound = |at: usize| range[at].as_u64().expect("an hour");
+            (bound(0)..=bound(1)).contains(&number)
+        })
     }
 
     /// The rows that a reader gets.
