@@ -215,13 +215,15 @@ fn another_machine_is_undecided_unless_it_is_meant() {
 
 #[test]
 fn what_cannot_show_sameness_says_what_to_record() {
+    /// What is done to a recording.
+    type Spoil = fn(&mut Side);
     let (base, new) = (run(1, Planted::Nothing), run(2, Planted::Nothing));
-    let judged = |change: fn(&mut Side)| {
+    let judged = |change: Spoil| {
         let mut new = Side { report: new.report.clone(), profile: run(2, Planted::Nothing).profile };
         change(&mut new);
         judge(&[Named { name: "base", side: &base }], &[Named { name: "new", side: &new }], &Terms::default())
     };
-    let cases: [(fn(&mut Side), ObstacleKind); 3] = [
+    let cases: [(Spoil, ObstacleKind); 3] = [
         (|side| side.report.trace.lost = 1, ObstacleKind::LostEvents),
         (|side| side.report.trace.end_ns = side.report.trace.start_ns + 1_900_000_000, ObstacleKind::TooShort),
         (|side| side.report.trace.too_little = Some("it has no sched_switch events".into()), ObstacleKind::TooLittle),
