@@ -36,7 +36,7 @@ impl<'a> Pair<'a> {
             victim_task: wait.map(|wait| wait.task),
             culprit: culprit.and_then(|culprit| self.reading.role(culprit)).cloned(),
             culprit_task: wait
-                .filter(|wait| had_most_of(wait, culprit))
+                .filter(|wait| culprit.is_some_and(|culprit| wait.is_mostly_behind(culprit)))
                 .and_then(|wait| wait.occupant)
                 .or_else(|| self.real_time_task(culprit?, met.since)),
             rule,
@@ -127,9 +127,4 @@ impl<'a> Pair<'a> {
         };
         self.oldest_waits().filter(|wait| wait.ns.0 >= LONG).filter(is_unfair).max_by_key(|wait| wait.ns)
     }
-}
-
-/// Whether the occupant is of that role and has had the CPU for most of the wait. Otherwise it is any task of its role that happens to run now.
-fn had_most_of(wait: &OldestWait, role: Option<RoleId>) -> bool {
-    Some(wait.occupant_role) == role && wait.occupied.0.saturating_mul(2) >= wait.ns.0
 }

@@ -129,6 +129,13 @@ pub struct OldestWait {
     pub occupied: Nanos,
 }
 
+impl OldestWait {
+    /// Whether the occupant is of that role and has had the CPU for most of the wait. Otherwise it is any task of its role that happens to run now.
+    pub(crate) fn is_mostly_behind(&self, role: RoleId) -> bool {
+        self.occupant_role == role && self.occupied.0.saturating_mul(2) >= self.ns.0
+    }
+}
+
 /// Counts of what could not be observed, since the engine started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct Lost {
