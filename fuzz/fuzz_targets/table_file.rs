@@ -12,7 +12,7 @@ use unstarve_tables::{ALL, Presence, Schema};
 const MEMORY: usize = 1 << 20;
 const ROWS: u64 = 1 << 16;
 /// As merged rows are read, and as those of hosts.
-const MERGED: DecodeLimits = DecodeLimits { memory: MEMORY, rows: ROWS, needed: Needed::Nothing };
+const MERGED: DecodeLimits = DecodeLimits { memory: MEMORY, rows: ROWS, needed: Needed::Nothing, seconds: 120 };
 const OF_HOST: DecodeLimits = DecodeLimits { needed: Needed::Placed, ..MERGED };
 
 fuzz_target!(

@@ -15,6 +15,8 @@ pub const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// What is kept of its output, and of its messages.
 pub const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 const MAX_MESSAGE_BYTES: u64 = 16 << 10;
+/// How often a file is named in what a command printed.
+const MAX_NAMES: usize = 64;
 /// Width of what it prints.
 const COLUMNS: &str = "100";
 /// Commands that run at once; others wait.
@@ -31,7 +33,16 @@ pub enum End {
     Late(Duration),
 }
 
-/// What a command printed, with the names of files instead of the descriptors that it got.
+/// What happens to a command that nobody waits for any more, or that takes too long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// It is killed: it changes nothing.
+    Kill,
+    /// It is asked to end, and waited for: it takes back what it has changed.
+    Ask,
+}
+
+/// What a command printed, with descriptors where it got files.
 pub struct Said {
     pub output: String,
     pub messages: String,
@@ -44,14 +55,14 @@ pub struct Said {
 ///
 /// # Errors
 /// If it cannot be started.
-pub async fn run(arguments: &[String], files: &[&Opened], limit: Duration) -> std::io::Result<Said> {
+pub async fn run(arguments: &[String], files: &[Opened], (limit, stop): (Duration, Stop)) -> std::io::Result<Said> {
     let turn = RUNNING.acquire().await.map_err(std::io::Error::other)?;
     let mut command = ThisProgram::find()?.command();
     command.args(arguments).env("COLUMNS", COLUMNS).env("NO_COLOR", "1").env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     files.iter().for_each(|opened| opened.file.to(&mut command));
     let mut command: Command = command.into();
-    let mut child = command.kill_on_drop(true).spawn()?;
+    let mut child = command.kill_on_drop(stop == Stop::Kill).spawn()?;
     // Dropped with this future, which the task outlives.
     let (_wanted, unwanted) = oneshot::channel::<()>();
     let task = tokio::spawn(async move {
@@ -59,8 +70,16 @@ pub async fn run(arguments: &[String], files: &[&Opened], limit: Duration) -> st
             said = tokio::time::timeout(limit, said_by(&mut child)) => said.ok(),
             _ = unwanted => None,
         };
-        if said.is_none() {
-            child.kill().await?;
+        match (&said, stop) {
+            (Some(_), _) => {}
+            (None, Stop::Kill) => child.kill().await?,
+            (None, Stop::Ask) => {
+                if let Some(pid) = child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed())) {
+                    // If it has ended meanwhile, there is nothing to ask.
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+                }
+                child.wait().await?;
+            }
         }
         drop(turn);
         said.unwrap_or(Ok(Said {
@@ -70,8 +89,14 @@ pub async fn run(arguments: &[String], files: &[&Opened], limit: Duration) -> st
             is_cut: false,
         }))
     });
-    let said = task.await.map_err(std::io::Error::other)??;
-    Ok(Said { output: named(said.output, files), messages: named(said.messages, files), ..said })
+    task.await.map_err(std::io::Error::other)?
+}
+
+impl Said {
+    /// With the names of files instead of the descriptors.
+    pub fn named(self, files: &[Opened]) -> Said {
+        Said { output: named(self.output, files), messages: named(self.messages, files), ..self }
+    }
 }
 
 async fn said_by(child: &mut Child) -> std::io::Result<Said> {
@@ -100,13 +125,14 @@ async fn read(from: Option<impl AsyncRead + Unpin>, limit: u64) -> (String, bool
     (String::from_utf8_lossy(&bytes).into_owned(), is_cut)
 }
 
-/// The text with names of files. Longer numbers first: 12 begins with 1.
-fn named(mut text: String, files: &[&Opened]) -> String {
-    let mut files = files.to_vec();
+/// The text with names of files. Longer numbers first: 12 begins with 1. A text of a recording can have any number of such words: beyond
+/// a limit they stay.
+pub fn named(mut text: String, files: &[Opened]) -> String {
+    let mut files: Vec<&Opened> = files.iter().collect();
     files.sort_by_key(|opened| std::cmp::Reverse(opened.file.number()));
     for opened in files {
         let path = opened.file.path();
-        text = text.replace(&*path.to_string_lossy(), &opened.shown);
+        text = text.replacen(&*path.to_string_lossy(), &opened.shown, MAX_NAMES);
     }
     text
 }

@@ -70,6 +70,12 @@ pub fn of_plan(plan: &Json) -> Map<String, Json> {
     facts
 }
 
+/// Whether two reports of one recording mean the same trouble: its kind, victim and first culprit.
+pub fn is_same(one: &Json, other: &Json) -> bool {
+    let parts = ["/id", "/victim/comm", "/culprits/0/comm", "/culprits/0/rule"];
+    parts.iter().all(|part| one.pointer(part) == other.pointer(part))
+}
+
 pub fn list<'a>(of: &'a Json, name: &str) -> &'a [Json] {
     of.get(name).and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }

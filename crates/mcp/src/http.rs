@@ -25,10 +25,10 @@ use crate::server::Server;
 /// Where it is served.
 pub const PATH: &str = "/mcp";
 /// Connections at once; others wait.
-const MAX_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 128;
 const MAX_BODY_BYTES: usize = 1 << 20;
 const MAX_HEADER_BYTES: usize = 64 << 10;
-const HEADER_TIME_LIMIT: Duration = Duration::from_secs(10);
+const HEADER_TIME_LIMIT: Duration = Duration::from_secs(2);
 /// A shorter one could be guessed.
 const MIN_TOKEN_BYTES: usize = 16;
 const MAX_TOKEN_BYTES: u64 = 4096;
@@ -131,6 +131,8 @@ async fn answered(
     if !token.is_in(request.headers()) {
         let mut refused =
             plain(StatusCode::UNAUTHORIZED, "Send the token of --token-file: Authorization: Bearer TOKEN\n");
+        // Who has no token keeps no connection, of which there are few.
+        refused.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
         refused.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
         return Ok(refused);
     }

@@ -111,6 +111,9 @@ impl Places {
     /// # Errors
     /// As [`Places::file`].
     pub fn entry(&self, path: &str) -> Result<Opened, Refusal> {
+        if path.len() > MAX_PATH_BYTES {
+            return Err(Refusal(format!("A path has at most {MAX_PATH_BYTES} bytes here, this one {}.", path.len())));
+        }
         let mut refused = None;
         for (place, below) in self.candidates(path) {
             match opened(place, &below, path) {
@@ -121,6 +124,7 @@ impl Places {
         }
         let why = match refused {
             Some(Errno::XDEV | Errno::LOOP) => "it leads out of the allowed directories".to_owned(),
+            Some(Errno::AGAIN) => "somebody else holds it".to_owned(),
             Some(Errno::INVAL) => "it is neither a regular file nor a directory".to_owned(),
             Some(error) => io::Error::from(error).to_string(),
             None if self.candidates(path).is_empty() => "it is not below an allowed directory".to_owned(),
@@ -169,6 +173,12 @@ impl Places {
 }
 
 impl Opened {
+    /// Whether nobody but the user of this server can write to it.
+    pub fn is_of_us_alone(&self) -> bool {
+        let ours = rustix::process::geteuid().as_raw();
+        self.file.path().metadata().is_ok_and(|found| found.uid() == ours && found.mode() & 0o022 == 0)
+    }
+
     /// Whether the open file is still as it was.
     pub fn is_unchanged(&self) -> bool {
         let path = self.file.path();
@@ -189,6 +199,9 @@ impl Identity {
     }
 }
 
+/// Of a path that is given: an answer repeats it.
+const MAX_PATH_BYTES: usize = 512;
+
 const BELOW: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
 
 /// `INVAL` for what is neither a regular file nor a directory. Opening a device has an effect, so that is asked first.
@@ -198,7 +211,8 @@ fn opened(place: &Place, below: &Path, name: &str) -> Result<Opened, Errno> {
     let found = File::from(found);
     let kind = found.metadata().map_err(|_| Errno::IO)?.file_type();
     let flags = match (kind.is_file(), kind.is_dir()) {
-        (true, _) => OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC,
+        // Who holds a lease of it would keep an open that waits, and with it the server.
+        (true, _) => OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC,
         (_, true) => OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
         _ => return Err(Errno::INVAL),
     };

@@ -11,15 +11,20 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value as Json, json};
+use tokio::sync::Semaphore;
 
 use crate::answer::{Answer, Rests};
 use crate::book::{self, Address};
-use crate::child::{self, End, Said, TIME_LIMIT};
+use crate::child::{self, End, Said, Stop, TIME_LIMIT};
 use crate::places::{Opened, Places, Refusal};
 use crate::plans::Plans;
 use crate::tool::{self, Arguments, Call, Kind, Tool};
 use crate::{facts, record};
 
+/// Calls at once, those that wait for others included.
+const MAX_CALLS: usize = 64;
+/// Characters of what a refusal repeats.
+const MAX_REPEATED_CHARS: usize = 100;
 /// Resources of a page of `resources/list`.
 const RESOURCES_AT_ONCE: usize = 40;
 
@@ -32,6 +37,7 @@ struct Inner {
     may_fix: bool,
     rests: Rests,
     plans: Plans,
+    calls: Semaphore,
 }
 
 /// A refusal, or a call that failed: text for the agent.
@@ -54,7 +60,13 @@ impl From<std::io::Error> for Failure {
 
 impl Server {
     pub fn new(places: Places, may_fix: bool) -> Server {
-        Server(Arc::new(Inner { places, may_fix, rests: Rests::default(), plans: Plans::default() }))
+        Server(Arc::new(Inner {
+            places,
+            may_fix,
+            rests: Rests::default(),
+            plans: Plans::default(),
+            calls: Semaphore::new(MAX_CALLS),
+        }))
     }
 
     fn instructions(&self) -> String {
@@ -81,6 +93,10 @@ impl Server {
                 names.join(", ")
             ))
             .into());
+        };
+        // Before files are opened: each call holds some.
+        let Ok(_place) = self.0.calls.try_acquire() else {
+            return Err(Refusal::new(format!("Busy: {MAX_CALLS} calls wait already. Try again later.")).into());
         };
         let call = tool.call(given, &self.0.places)?;
         match tool.kind {
@@ -109,9 +125,9 @@ impl Server {
             let place = text_of(given, "recording");
             return Ok(self.0.rests.first(Answer::new(self.0.places.list(place)), call.files));
         };
-        let json = with_json(&call);
+        let json = as_json(&call.arguments, &DETAILS);
         let (said, json) = tokio::join!(run(&call, TIME_LIMIT), run_on(&json, &call.files, TIME_LIMIT));
-        let (said, report) = (said?, parsed(&json?));
+        let (said, report) = (said?, parsed(&json?, &call.files));
         let has_failed = said.end != End::Code(0) && said.end != End::Code(1);
         let mut answer = answer_of(said, "explain");
         if has_failed {
@@ -120,11 +136,24 @@ impl Server {
         answer.facts.extend(facts::of_report(&report));
         answer.facts.insert("recording".to_owned(), json!(opened.name));
         let is_fixable = |finding: &Json| !facts::list(finding, "remedies").is_empty();
-        let number = facts::list(&report, "findings").iter().position(is_fixable).map(|at| at + 1);
+        let findings = facts::list(&report, "findings");
+        let is_part = PARTS.iter().any(|option| call.arguments.iter().any(|word| word.starts_with(option)));
+        let number = match findings.iter().position(is_fixable) {
+            // `fix` numbers the findings of the whole recording.
+            Some(at) if is_part => {
+                let whole = as_json(&call.arguments, &[DETAILS.as_slice(), &PARTS].concat());
+                let whole = parsed(&run_on(&whole, &call.files, TIME_LIMIT).await?, &call.files);
+                facts::list(&whole, "findings")
+                    .iter()
+                    .position(|one| facts::is_same(one, &findings[at]))
+                    .map(|at| at + 1)
+            }
+            at => at.map(|at| at + 1),
+        };
         let asked = given.get("finding").filter(|asked| !asked.is_null()).cloned();
         answer.next = Some(match number {
             Some(number) => {
-                let finding = asked.unwrap_or_else(|| json!(number.to_string()));
+                let finding = asked.filter(|_| !is_part).unwrap_or_else(|| json!(number.to_string()));
                 ("fix_plan", json!({ "recording": opened.name, "finding": finding }))
             }
             None => ("what_to_record_next", json!({ "recording": opened.name })),
@@ -137,7 +166,7 @@ impl Server {
         let (said, json) = tokio::join!(run(&call, TIME_LIMIT), run_on(&json, &call.files, TIME_LIMIT));
         let (said, json) = (said?, json?);
         let can_be_done = said.end == End::Code(0);
-        let plan = parsed(&json);
+        let plan = parsed(&json, &call.files);
         let mut answer = answer_of(said, "fix_plan");
         if plan.get("remedy").is_none() {
             answer.next = Some(("what_to_record_next", json!({ "recording": text_of(given, "recording") })));
@@ -157,7 +186,7 @@ impl Server {
             (true, false) => format!("\nThis server changes nothing. A person carries the plan out with:\n  {apply}\n"),
             (false, _) => format!(
                 "\nRefused on this host, for the reason above. If the finding is what was asked about, this is the plan: a person carries \
-                 it out on the recorded machine, before it reboots:\n  {apply}\n"
+                 it out on the recorded machine, before it reboots, with --this-boot if the recording names no host:\n  {apply}\n"
             ),
         };
         Ok(self.0.rests.first(answer, Vec::new()))
@@ -166,6 +195,14 @@ impl Server {
     /// Carries a plan out if `fix` still says what it said.
     async fn apply(&self, given: &Arguments) -> Result<CallToolResult, Failure> {
         let plan = self.0.plans.get(text_of(given, "plan_id"))?;
+        if let Some(file) = plan.files.iter().find(|file| !file.is_of_us_alone()) {
+            let shown = &file.shown;
+            let why = format!(
+                "{shown} can be written by others, who could change it after the plan was compared. Nothing was changed. A person \
+                 carries the plan out: sudo unstarve fix."
+            );
+            return Err(Refusal::new(why).into());
+        }
         let verify = match given.get("verify") {
             None | Some(Json::Null) => DEFAULT_VERIFY,
             Some(time) => seconds(time).ok_or_else(|| Refusal::new("`verify` must be 1s to 60s: 10s.".to_owned()))?,
@@ -177,8 +214,8 @@ impl Server {
         }
         let applied = with_option(&plan.arguments, "--apply");
         let applied = with_option(&applied, &format!("--verify={}s", verify.as_secs()));
-        let said = run_on(&applied, &plan.files, 3 * verify + TIME_LIMIT).await?;
-        let mut answer = answer_of(said, "fix_apply");
+        let said = child::run(&applied, &plan.files, (3 * verify + TIME_LIMIT, Stop::Ask)).await?;
+        let mut answer = answer_of(said.named(&plan.files), "fix_apply");
         answer.text += "\nTo undo: sudo unstarve fix --undo\n";
         Ok(self.0.rests.first(answer, Vec::new()))
     }
@@ -189,9 +226,10 @@ impl Server {
         }
         let said = run_on(&with_json(&call), &call.files, TIME_LIMIT).await?;
         if !matches!(said.end, End::Code(0 | 1)) {
+            let said = said.named(&call.files);
             return Ok(self.0.rests.first(answer_of(said, "what_to_record_next"), call.files));
         }
-        let mut answer = Answer::new(record::next(Some(&parsed(&said))));
+        let mut answer = Answer::new(record::next(Some(&parsed(&said, &call.files))));
         answer.facts.insert("recording".to_owned(), json!(text_of(given, "recording")));
         Ok(self.0.rests.first(answer, call.files))
     }
@@ -211,15 +249,18 @@ impl Server {
 
     async fn resource(&self, uri: &str) -> Result<String, Failure> {
         let unknown = || {
-            let uri = unstarve_model::clean(uri);
+            let uri: String = unstarve_model::clean(uri).chars().take(MAX_REPEATED_CHARS).collect();
             Refusal::new(format!("no such resource: {uri}; resources/list has them"))
         };
         let (address, part) = book::address(uri).ok_or_else(unknown)?;
         let text = match address {
             Address::Page(path) => book::page(path).ok_or_else(unknown)?.text.to_owned(),
+            Address::Help(word) if word.len() > MAX_REPEATED_CHARS || word.contains('\0') => {
+                return Err(unknown().into());
+            }
             Address::Help(word) => {
                 let arguments = ["help", "--", word].map(str::to_owned);
-                let said = child::run(&arguments, &[], TIME_LIMIT).await?;
+                let said = run_on(&arguments, &[], TIME_LIMIT).await?;
                 if said.end != End::Code(0) {
                     return Err(unknown().into());
                 }
@@ -243,11 +284,25 @@ fn text_of<'a>(given: &'a Arguments, name: &str) -> &'a str {
 }
 
 async fn run(call: &Call, limit: Duration) -> std::io::Result<Said> {
-    run_on(&call.arguments, &call.files, limit).await
+    Ok(run_on(&call.arguments, &call.files, limit).await?.named(&call.files))
 }
 
 async fn run_on(arguments: &[String], files: &[Opened], limit: Duration) -> std::io::Result<Said> {
-    child::run(arguments, &files.iter().collect::<Vec<_>>(), limit).await
+    child::run(arguments, files, (limit, Stop::Kill)).await
+}
+
+/// Options of `explain` that `--json` has no room for: it has all findings with all details.
+const DETAILS: [&str; 2] = ["--full", "--finding="];
+/// Options that select a part of the recording.
+const PARTS: [&str; 4] = ["--task=", "--cpu=", "--from=", "--to="];
+
+/// The same as JSON, without these options.
+fn as_json(arguments: &[String], without: &[&str]) -> Vec<String> {
+    let end = arguments.iter().position(|word| word == "--").unwrap_or(arguments.len());
+    let (options, files) = arguments.split_at(end);
+    let kept = options.iter().filter(|word| !without.iter().any(|option| word.starts_with(option)));
+    let kept: Vec<String> = kept.chain(files).cloned().collect();
+    with_option(&kept, "--json")
 }
 
 fn with_json(call: &Call) -> Vec<String> {
@@ -261,9 +316,21 @@ fn with_option(arguments: &[String], option: &str) -> Vec<String> {
     arguments
 }
 
-fn parsed(said: &Said) -> Json {
+/// With the names of files. Those are others': they are put into strings, not into the text of JSON.
+fn parsed(said: &Said, files: &[Opened]) -> Json {
     // Without it there are no facts, and the text says what there is.
-    serde_json::from_str(&said.output).unwrap_or(Json::Null)
+    let mut parsed = serde_json::from_str(&said.output).unwrap_or(Json::Null);
+    name_files(&mut parsed, files);
+    parsed
+}
+
+fn name_files(value: &mut Json, files: &[Opened]) {
+    match value {
+        Json::String(text) => *text = child::named(std::mem::take(text), files),
+        Json::Array(values) => values.iter_mut().for_each(|value| name_files(value, files)),
+        Json::Object(fields) => fields.values_mut().for_each(|value| name_files(value, files)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
 }
 
 /// What a command printed, how it ended, and what to do if it failed.
@@ -295,6 +362,9 @@ fn answer_of(said: Said, tool: &str) -> Answer {
     let what_to_do = match tool {
         "help" => "help {\"topic\":\"topics\"} lists all words.",
         "fix_apply" => "Ask a person to run: sudo unstarve fix --status",
+        "predict" => {
+            "Where it says that nothing could be predicted, that is the answer; fix_plan has the plan without it."
+        }
         _ => "explain without arguments lists the recordings; what_to_record_next says how to make one.",
     };
     answer.text = format!("{failed}{}{}\n{what_to_do}", answer.text, said.messages);

@@ -43,7 +43,9 @@ def program() -> str:
         if found is None:
             raise ProgramNotFound(f"{VARIABLE}={named}: no program that can be started")
     else:
-        found = shutil.which("unstarve") or next(bundled(), None)
+        # An entry that is not absolute is the working directory, which may be anybody's.
+        path = os.pathsep.join(entry for entry in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(entry))
+        found = shutil.which("unstarve", path=path) or next(bundled(), None)
     if found is None:
         raise ProgramNotFound(
             f"no program unstarve: there is none in PATH, and this package came without one for this machine; install it, or set {VARIABLE} to its path"

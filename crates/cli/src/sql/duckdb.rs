@@ -22,8 +22,8 @@ use crate::output::OurLines;
 
 const PROGRAM_NAME: &str = "duckdb";
 
-const HOW_TO_INSTALL: &str = "it is the engine of `unstarve sql`, one file that needs nothing else: `pip install duckdb-cli`, or \
-                      https://duckdb.org (1.5 was tried). Other engines read the tables as well: docs/engines.md";
+const HOW_TO_INSTALL: &str = "it is the engine of `unstarve sql`, one file that needs nothing else: from https://duckdb.org, or by \
+                      `pip install duckdb-cli` with its directory in the PATH, docs/sql.md (1.5 was tried). Other engines read the tables as well: docs/engines.md";
 
 /// Signals that stop a question.
 const STOP_SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];

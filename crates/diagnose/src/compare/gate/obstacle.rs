@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use unstarve_model::Nanos;
 
-use super::rate::{FLOOR_RATE, ran};
+use super::rate::{FLOOR_RATE, missing_role, ran};
 use super::{Machines, Named, Terms};
 
 /// A shorter recording need not contain one second of a real-time task's limit, nor a stall that comes once a second.
@@ -38,6 +38,8 @@ pub enum ObstacleKind {
     Unexplained,
     /// The new recordings have less than half of the base's work.
     LessWork,
+    /// A role that waits in each recording of the base is in none of some new one.
+    RoleMissing,
     /// The longest recording is more than twice as long as the shortest.
     UnlikeLengths,
 }
@@ -45,13 +47,14 @@ pub enum ObstacleKind {
 impl ObstacleKind {
     /// All of them, as in the table of decision 0624.
     #[cfg(test)]
-    pub(super) const ALL: [ObstacleKind; 7] = [
+    pub(super) const ALL: [ObstacleKind; 8] = [
         ObstacleKind::OtherMachine,
         ObstacleKind::TooLittle,
         ObstacleKind::LostEvents,
         ObstacleKind::TooShort,
         ObstacleKind::Unexplained,
         ObstacleKind::LessWork,
+        ObstacleKind::RoleMissing,
         ObstacleKind::UnlikeLengths,
     ];
 
@@ -64,6 +67,7 @@ impl ObstacleKind {
             ObstacleKind::TooShort => "too-short",
             ObstacleKind::Unexplained => "unexplained",
             ObstacleKind::LessWork => "less-work",
+            ObstacleKind::RoleMissing => "role-missing",
             ObstacleKind::UnlikeLengths => "unlike-lengths",
         }
     }
@@ -74,7 +78,9 @@ impl ObstacleKind {
         let forbidden: &[Claim] = match self {
             ObstacleKind::OtherMachine | ObstacleKind::TooLittle => &[WorseByFinding, WorseByWaits, Same, Better],
             ObstacleKind::LostEvents => &[WorseByWaits, Same, Better],
-            ObstacleKind::TooShort | ObstacleKind::Unexplained | ObstacleKind::LessWork => &[Same, Better],
+            ObstacleKind::TooShort | ObstacleKind::Unexplained | ObstacleKind::LessWork | ObstacleKind::RoleMissing => {
+                &[Same, Better]
+            }
             ObstacleKind::UnlikeLengths => &[WorseByFinding, Better],
         };
         forbidden.contains(&claim)
@@ -129,6 +135,11 @@ pub(super) fn obstacles(base: &[Named<'_>], new: &[Named<'_>], terms: &Terms) ->
         let shown = |rate: f64| Nanos(rate.max(0.0) as u64);
         let text = format!("tasks ran {} of each second, {} in the base", shown(most), shown(least));
         add(ObstacleKind::LessWork, text, "look whether the test ran; record the same load as in the base");
+    }
+    if let Some((role, name)) = missing_role(base, new) {
+        let role = unstarve_model::clean(&role.name);
+        let text = format!("{name}: nothing of {role} is in it, which waits in each recording of the base");
+        add(ObstacleKind::RoleMissing, text, "record the same load; after renaming threads, record the base again");
     }
     let lengths: Vec<u64> = every().map(|one| length(one).0).collect();
     let (shortest, longest) = (lengths.iter().min().copied(), lengths.iter().max().copied());

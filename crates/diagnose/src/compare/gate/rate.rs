@@ -25,8 +25,8 @@ const FALSE_ALARMS: f64 = 0.01;
 const FALSE_PASSES: f64 = 0.05;
 /// With fewer blocks, the variation within a recording is unknown.
 const MIN_BLOCKS: usize = 4;
-/// Own threads of the recorder begin like this, or have this name without the hyphen.
-const RECORDER: &str = "unstarve";
+/// Threads of the recorder. Others may have names that begin like these, to be left out.
+const RECORDER: [&str; 4] = ["unstarve", "unstarve-record", "unstarve-canary", "unstarve-remove"];
 
 /// The cases of all roles.
 pub(super) struct RateCases {
@@ -170,7 +170,18 @@ struct Waited {
 }
 
 fn is_recorder(role: &Role) -> bool {
-    role.name.strip_prefix(RECORDER).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    RECORDER.contains(&role.name.as_str())
+}
+
+/// The first role that has waits that matter in each recording of the base, and is in none of some new one.
+pub(super) fn missing_role(base: &[Named<'_>], new: &[Named<'_>]) -> Option<(Role, String)> {
+    let of_base: Vec<BTreeMap<Role, Waited>> = base.iter().map(|one| waited(&one.side.profile)).collect();
+    let of_new: Vec<BTreeMap<Role, Waited>> = new.iter().map(|one| waited(&one.side.profile)).collect();
+    let waits =
+        |role: &&Role| of_base.iter().all(|one| one.get(*role).is_some_and(|waited| waited.rate.mean >= FLOOR_RATE));
+    let absent = |role: &Role| of_new.iter().zip(new).find(|(one, _)| !one.contains_key(role));
+    let mut roles = of_base.first()?.keys().filter(waits);
+    roles.find_map(|role| absent(role).map(|(_, one)| (role.clone(), one.name.to_owned())))
 }
 
 /// What each role waited, and all tasks together without the recorder.

@@ -284,7 +284,7 @@ impl Cpu {
         let mut recent = RecentRuns { at, each: [None; RECENT] };
         for (place, raw) in recent.each.iter_mut().zip(&raw) {
             let comm = Comm::new(&raw.comm.map(|c| c as u8));
-            *place = (raw.tid > 0).then(|| (TaskId { tid: Tid(raw.tid), tgid: Tid(raw.tgid), comm }, raw.ns));
+            *place = (raw.tid > 0).then_some((TaskId { tid: Tid(raw.tid), tgid: Tid(raw.tgid), comm }, raw.ns));
         }
         Ok(recent)
     }
