@@ -49,7 +49,14 @@ const STICKY: u32 = 0o1000;
 
 /// The store's lock, until it is dropped or the process ends.
 #[must_use]
-pub(crate) struct Locked(#[expect(dead_code, reason = "closing it unlocks")] File);
+pub(crate) struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // A child that another thread is starting has the file open until it runs its program: closing alone would not unlock.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
 
 impl Store {
     /// Opens an existing directory.
