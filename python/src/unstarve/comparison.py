@@ -31,6 +31,8 @@ class Comparison(ShownComparison):
     waits: Tuple[WaitChange, ...]
     """The waits of each role in numbers, those whose longest differs most first. What is rare has no rate: a stall once a second shows
     here."""
+    gate: Optional[Gate] = None
+    """The verdict, where one was asked for. The fields beside it compare the first recording of each side."""
     latency_a: Optional[Tuple[Latency, ...]] = None
     latency_b: Optional[Tuple[Latency, ...]] = None
     unjudged: Optional[Tuple[UnjudgedFinding, ...]] = None
@@ -48,9 +50,46 @@ class Comparison(ShownComparison):
             losses=tuple(data["losses"]),
             schema=data["schema"],
             waits=tuple(WaitChange.from_json(item) for item in data["waits"]),
+            gate=None if data.get("gate") is None else Gate.from_json(data["gate"]),
             latency_a=None if data.get("latency_a") is None else tuple(Latency.from_json(item) for item in data["latency_a"]),
             latency_b=None if data.get("latency_b") is None else tuple(Latency.from_json(item) for item in data["latency_b"]),
             unjudged=None if data.get("unjudged") is None else tuple(UnjudgedFinding.from_json(item) for item in data["unjudged"]),
+        )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A role's waits, or a finding."""
+
+    basis: str
+    """What was judged."""
+    role: Role
+    """Whose waits."""
+    rule: str
+    """`waits`, or the id of a finding: `rt-starvation`, …."""
+    sentence: str
+    """The case in a sentence."""
+    verdict: str
+    """What it comes to."""
+    by: Optional[Tuple[str, ...]] = None
+    """Who had the CPU meanwhile in the new recordings, most first, where a finding says it."""
+    severity: Optional[str] = None
+    """How bad the finding is in the new recordings."""
+    waits: Optional[RateCase] = None
+    """The rates; absent for findings."""
+
+    @classmethod
+    def from_json(cls, data: Json) -> "Case":
+        """Of what the program prints. `KeyError` and `TypeError` where that is something else."""
+        return cls(
+            basis=data["basis"],
+            role=Role.from_json(data["role"]),
+            rule=data["rule"],
+            sentence=data["sentence"],
+            verdict=data["verdict"],
+            by=None if data.get("by") is None else tuple(data["by"]),
+            severity=data.get("severity"),
+            waits=None if data.get("waits") is None else RateCase.from_json(data["waits"]),
         )
 
 
@@ -169,6 +208,48 @@ class FindingChange:
 
 
 @dataclass(frozen=True)
+class Gate:
+    """The verdict, and what it rests on. Fields are only ever added."""
+
+    base: Tuple[str, ...]
+    """The recordings of the base."""
+    cases: Tuple[Case, ...]
+    """What was judged, the worst first."""
+    margin: float
+    """Waits so many times as long matter."""
+    new: Tuple[str, ...]
+    """The recordings that were judged."""
+    not_everywhere: int
+    """Roles that are not in every recording, and count in the sum of all tasks alone."""
+    obstacles: Tuple[Obstacle, ...]
+    """What keeps the recordings from deciding."""
+    sentence: str
+    """The verdict in a sentence."""
+    too_small: int
+    """Roles whose waits are too short on both sides to matter."""
+    verdict: str
+    """Of all cases together."""
+    advice: Optional[str] = None
+    """What to record for a verdict; absent if there is one."""
+
+    @classmethod
+    def from_json(cls, data: Json) -> "Gate":
+        """Of what the program prints. `KeyError` and `TypeError` where that is something else."""
+        return cls(
+            base=tuple(data["base"]),
+            cases=tuple(Case.from_json(item) for item in data["cases"]),
+            margin=data["margin"],
+            new=tuple(data["new"]),
+            not_everywhere=data["not_everywhere"],
+            obstacles=tuple(Obstacle.from_json(item) for item in data["obstacles"]),
+            sentence=data["sentence"],
+            too_small=data["too_small"],
+            verdict=data["verdict"],
+            advice=data.get("advice"),
+        )
+
+
+@dataclass(frozen=True)
 class Latency:
     """An application's latencies compared with a trace."""
 
@@ -201,6 +282,51 @@ class Latency:
             spikes_outside=data["spikes_outside"],
             stats=Stats.from_json(data["stats"]),
             threshold_ns=data["threshold_ns"],
+        )
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """Something that keeps the recordings from deciding."""
+
+    advice: str
+    """What to record instead."""
+    kind: str
+    """What sort."""
+    text: str
+    """In a sentence, without its full stop."""
+
+    @classmethod
+    def from_json(cls, data: Json) -> "Obstacle":
+        """Of what the program prints. `KeyError` and `TypeError` where that is something else."""
+        return cls(
+            advice=data["advice"],
+            kind=data["kind"],
+            text=data["text"],
+        )
+
+
+@dataclass(frozen=True)
+class RateCase:
+    """How much a role waits on both sides."""
+
+    base_ns_per_s: Tuple[float, ...]
+    """Waited in a second, in each recording of the base."""
+    between: Optional[Tuple[float, float]]
+    """Where that factor is: at 95 % not below the first, at 95 % not above the second."""
+    factor: Optional[float]
+    """New by base, on a scale on which 10 ms of each second are added to both; none with a recording that is too short."""
+    new_ns_per_s: Tuple[float, ...]
+    """The same in each new recording."""
+
+    @classmethod
+    def from_json(cls, data: Json) -> "RateCase":
+        """Of what the program prints. `KeyError` and `TypeError` where that is something else."""
+        return cls(
+            base_ns_per_s=tuple(data["base_ns_per_s"]),
+            between=None if data["between"] is None else tuple(data["between"]),
+            factor=data["factor"],
+            new_ns_per_s=tuple(data["new_ns_per_s"]),
         )
 
 
