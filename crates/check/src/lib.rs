@@ -23,4 +23,4 @@ pub use audit::{Audit, Host, audit, audit_upgrade};
 pub use hit::{FilePosition, Fix, Hit, SettingValue, Severity, When};
 pub use part::{Kind, OnHost, Part};
 pub use rule::{RULES, Rule};
-pub use sarif::sarif;
+pub use sarif::{file_uri, sarif};

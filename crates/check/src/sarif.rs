@@ -87,18 +87,20 @@ fn logical(subject: &str) -> Value {
 }
 
 fn physical(place: &FilePosition) -> Value {
-    let mut physical = json!({ "artifactLocation": { "uri": uri(&place.file) } });
+    let mut physical = json!({ "artifactLocation": { "uri": file_uri(&place.file) } });
     if let Some(line) = place.line.filter(|&line| line > 0) {
         physical["region"] = json!({ "startLine": line, "snippet": { "text": place.text } });
     }
     json!({ "physicalLocation": physical })
 }
 
-/// `file://` and the path, percent-encoded.
-fn uri(path: &str) -> String {
-    let mut uri = String::from("file://");
+/// A path as a URI, percent-encoded: `file://` and one that is absolute; a relative one stays so.
+pub fn file_uri(path: &str) -> String {
+    let is_absolute = path.starts_with('/');
+    let mut uri = String::from(if is_absolute { "file://" } else { "" });
     for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"/._-~+@:".contains(&byte) {
+        // What comes before the first colon of a relative one would be a scheme.
+        if byte.is_ascii_alphanumeric() || b"/._-~+@".contains(&byte) || byte == b':' && is_absolute {
             uri.push(char::from(byte));
         } else {
             uri.push_str(&format!("%{byte:02X}"));
@@ -113,6 +115,8 @@ mod tests {
 
     #[test]
     fn a_path_becomes_a_uri() {
-        assert_eq!(uri("/etc/sysctl.d/90 my%x.conf"), "file:///etc/sysctl.d/90%20my%25x.conf");
+        assert_eq!(file_uri("/etc/sysctl.d/90 my%x.conf"), "file:///etc/sysctl.d/90%20my%25x.conf");
+        assert_eq!(file_uri("/a:b"), "file:///a:b");
+        assert_eq!(file_uri("http:b c.dat"), "http%3Ab%20c.dat");
     }
 }

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use unstarve_check::file_uri;
 use unstarve_diagnose::FINDINGS;
 use unstarve_diagnose::compare::gate::{Case, Gate, Judgement, Obstacle};
 use unstarve_term::clean;
 
 /// The rule of waits, and that of what keeps recordings from deciding.
-const WAITS: (&str, &str) = ("waits", "Threads of a role wait longer for a CPU than in the recordings of the base.");
-const UNDECIDED: (&str, &str) = ("undecided", "The recordings cannot show whether threads wait longer.");
+const RULE_OF_WAITS: (&str, &str) =
+    ("waits", "Threads of a role wait longer for a CPU than in the recordings of the base.");
+const RULE_OF_UNDECIDED: (&str, &str) = ("undecided", "The recordings cannot show whether threads wait longer.");
 
 /// One run; its rules are `compare/` and a finding's id, which is never reused.
 pub fn write(gate: &Gate) -> Result<String> {
     let findings = FINDINGS.iter().map(|kind| (kind.id, format!("{}.", kind.title)));
-    let own = [WAITS, UNDECIDED].map(|(id, title)| (id, title.to_owned()));
+    let own = [RULE_OF_WAITS, RULE_OF_UNDECIDED].map(|(id, title)| (id, title.to_owned()));
     let rules: Vec<(&str, String)> = own.into_iter().chain(findings).collect();
     let index: BTreeMap<&str, usize> = rules.iter().enumerate().map(|(index, (id, _))| (*id, index)).collect();
     let about = |(id, title): &(&str, String)| json!({ "id": rule_id(id), "shortDescription": { "text": title } });
@@ -30,7 +32,7 @@ pub fn write(gate: &Gate) -> Result<String> {
     });
     let obstacles = gate.obstacles.iter().map(|Obstacle { kind, text, advice }| {
         let text = format!("{text}. To decide: {advice}.");
-        result(UNDECIDED.0, &index, ("warning", &text), file, (kind.word(), kind.word()))
+        result(RULE_OF_UNDECIDED.0, &index, ("warning", &text), file, (kind.word(), kind.word()))
     });
     let results: Vec<Value> = cases.chain(obstacles).collect();
     let log = json!({
@@ -66,7 +68,7 @@ fn result(
         "level": level,
         "message": { "text": message(text) },
         "locations": [{
-            "physicalLocation": { "artifactLocation": { "uri": uri(file) } },
+            "physicalLocation": { "artifactLocation": { "uri": file_uri(file) } },
             "logicalLocations": [{ "name": clean(subject), "kind": "resource" }],
         }],
         "partialFingerprints": { "case/v1": fingerprint },
@@ -89,25 +91,9 @@ fn message(text: &str) -> String {
     escaped
 }
 
-/// A path as a URI; one that is relative stays so.
-fn uri(path: &str) -> String {
-    let mut uri = String::new();
-    if path.starts_with('/') {
-        uri.push_str("file://");
-    }
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte) {
-            uri.push(char::from(byte));
-        } else {
-            uri.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    uri
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{HOSTILE, gate_about};
+    use super::super::tests::{HOSTILE_NAMES, gate_about};
     use super::*;
 
     fn results(gate: &Gate) -> Vec<Value> {
@@ -138,7 +124,7 @@ mod tests {
 
     #[test]
     fn no_name_is_a_link() {
-        for name in HOSTILE {
+        for name in HOSTILE_NAMES {
             for one in results(&gate_about(name)) {
                 let text = one["message"]["text"].as_str().expect("text");
                 let plain = text.replace("\\\\", "").replace("\\[", "").replace("\\]", "");
