@@ -139,8 +139,8 @@ impl Recording {
     }
 }
 
-/// The name of a file that this process got open (`unstarve mcp` hands recordings over as `/proc/self/fd/N`). That the name leads
-/// to that file is checked by whoever trusts it.
+/// The name of a file that this process got open (`unstarve mcp` hands recordings over as `/proc/self/fd/N`). A caller that
+/// trusts the name must check that it leads to that file.
 fn named_by_descriptor(path: &Path) -> Cow<'_, Path> {
     match path.parent() == Some(Path::new("/proc/self/fd")) {
         true => std::fs::read_link(path).map_or(Cow::Borrowed(path), Cow::Owned),

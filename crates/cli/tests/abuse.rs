@@ -132,7 +132,7 @@ fn check_all(runs: Vec<(Command, &'static [i32])>) {
     assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-const ANY: &[i32] = &[0, 1, 2, 3];
+const ANY_EXIT_CODE: &[i32] = &[0, 1, 2, 3];
 
 /// And that of what ended before it had read what it was asked for.
 const UNREAD: &[i32] = &[0, 1, 2, 141];
@@ -157,13 +157,13 @@ fn nobody_reads_what_is_written() {
         let mut full = command(place.path(), name, &arguments);
         let device = || File::options().write(true).open("/dev/full").expect("a device");
         full.stdout(device()).stderr(device());
-        runs.push((full, ANY));
+        runs.push((full, ANY_EXIT_CODE));
         // Without any standard descriptors.
         let mut shell = Command::new("sh");
         let closed = command(place.path(), name, &arguments);
         shell.arg("-c").arg("exec \"$@\" <&- >&- 2>&-").arg("sh").arg(closed.get_program()).args(closed.get_args());
         shell.current_dir(place.path()).env("XDG_CACHE_HOME", place.path()).env("HOME", place.path());
-        runs.push((shell, ANY));
+        runs.push((shell, ANY_EXIT_CODE));
     }
     check_all(runs);
 }
@@ -243,7 +243,7 @@ fn numbers_that_nobody_means() {
         for option in options(name) {
             // A guest of a real lab is not meant; none can be booted here anyway.
             for value in EXTREME {
-                runs.push((command(place.path(), name, with(&arguments, &option, OsStr::new(value))), ANY));
+                runs.push((command(place.path(), name, with(&arguments, &option, OsStr::new(value))), ANY_EXIT_CODE));
             }
         }
     }
@@ -258,14 +258,14 @@ fn words_that_are_no_text() {
     let mut runs = Vec::new();
     for Sound { name, arguments } in sound() {
         for option in options(name) {
-            runs.push((command(place.path(), name, with(&arguments, &option, wrong)), ANY));
+            runs.push((command(place.path(), name, with(&arguments, &option, wrong)), ANY_EXIT_CODE));
         }
         for at in 0..arguments.len() {
             let mut words: Vec<OsString> = arguments.iter().map(OsString::from).collect();
             words[at] = wrong.to_owned();
-            runs.push((command(place.path(), name, words), ANY));
+            runs.push((command(place.path(), name, words), ANY_EXIT_CODE));
         }
-        runs.push((command(place.path(), name, [wrong; 3]), ANY));
+        runs.push((command(place.path(), name, [wrong; 3]), ANY_EXIT_CODE));
     }
     check_all(runs);
 }
@@ -322,7 +322,7 @@ fn files_that_are_something_else() {
             for file in &files {
                 let mut words: Vec<OsString> = arguments.iter().map(OsString::from).collect();
                 words[at].clone_from(file);
-                runs.push((command(place.path(), name, words), ANY));
+                runs.push((command(place.path(), name, words), ANY_EXIT_CODE));
             }
         }
     }
@@ -330,7 +330,7 @@ fn files_that_are_something_else() {
         for option in ["--latency-a", "--latency-b"] {
             let trace = testdata("traces/fsdevel-perf-script.txt").into();
             let words = [&trace, &trace, &OsString::from(option), file];
-            runs.push((command(place.path(), "compare", words), ANY));
+            runs.push((command(place.path(), "compare", words), ANY_EXIT_CODE));
         }
         runs.push((command(place.path(), "lab run", [OsStr::new("--kernel"), OsStr::new("6.1"), file]), &[2]));
     }

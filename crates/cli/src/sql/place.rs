@@ -71,19 +71,19 @@ impl LeftOut {
     }
 }
 
-const CLOSED: &str = "this user may not read it";
-const BACKSLASH: &str = "its name has a backslash";
-const STRANGE: &str = "its name has control characters or is no UTF-8";
+const WHY_UNREADABLE: &str = "this user may not read it";
+const WHY_BACKSLASH: &str = "its name has a backslash";
+const WHY_STRANGE_NAME: &str = "its name has control characters or is no UTF-8";
 
 /// Why a file cannot be asked.
 fn reason(path: &Path) -> Option<&'static str> {
     match path.to_str() {
         // DuckDB's patterns have no way to write a backslash.
-        Some(name) if name.contains('\\') => Some(BACKSLASH),
+        Some(name) if name.contains('\\') => Some(WHY_BACKSLASH),
         Some(name) if !name.chars().any(char::is_control) => {
-            rustix::fs::access(path, rustix::fs::Access::READ_OK).is_err().then_some(CLOSED)
+            rustix::fs::access(path, rustix::fs::Access::READ_OK).is_err().then_some(WHY_UNREADABLE)
         }
-        _ => Some(STRANGE),
+        _ => Some(WHY_STRANGE_NAME),
     }
 }
 

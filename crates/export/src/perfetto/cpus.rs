@@ -120,7 +120,7 @@ impl Cpus {
             }
             _ => return,
         };
-        // Between two runs a CPU is idle; before the first nobody knows.
+        // A CPU is idle between two runs. What it did before the first run is unknown.
         let is_idle = self.cpus.get(&interrupt.cpu).is_some_and(|cpu| cpu.left.is_some());
         let interrupted = interrupt.task.map(|task| world.tasks.get(task).tid).or(is_idle.then_some(Tid::IDLE));
         let by = |event| FtraceEvent { pid: interrupted.map(|tid| tid.0), ..event };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0 */
-/* Which real-time tasks had a CPU lately: whom what waited for it waited for, once the wait is over. recent_runs.rs does the same. */
+/*
+ * Remembers which real-time programs ran on a CPU lately. A wait that is over can then be blamed on one of them. recent_runs.rs does the same for
+ * tracefs.
+ */
 #ifndef UNSTARVE_RECENT_H
 #define UNSTARVE_RECENT_H
 

@@ -1,4 +1,5 @@
-//! Which real-time tasks had a CPU lately: whom what waited for it waited for, once the wait is over. bpf/recent.h does the same in the kernel.
+//! Remembers which real-time programs ran on each CPU lately. A wait that is over can then be blamed on one of them. bpf/recent.h does the same
+//! in the kernel.
 
 use unstarve_model::{Nanos, Time};
 
@@ -55,7 +56,7 @@ impl RecentRuns {
 
 /// A sum after so many half-lives.
 fn halved(ns: u64, passed: u64) -> u64 {
-    u32::try_from(passed).ok().and_then(|passed| ns.checked_shr(passed)).unwrap_or(0)
+    if passed < u64::from(u64::BITS) { ns >> passed } else { 0 }
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ fn the_real_time_program_of_a_wait_that_is_over_is_known_by_its_cpu() {
 /// | name | process | the same culprit |
 /// |---|---|---|
 /// | same | same | yes |
-/// | same | another: started anew | yes |
+/// | same | another: the program has restarted | yes |
 /// | another: renamed | same | yes |
 /// | another | another | no |
 #[test]

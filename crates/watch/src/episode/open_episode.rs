@@ -23,7 +23,7 @@ pub struct Cause {
     rule: Option<Rule>,
 }
 
-/// A real-time culprit. A program can start anew under its name, and a thread can have ever new names.
+/// A real-time culprit. A program that restarts keeps its name; a thread that renames itself keeps its process.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct CulpritTask {
     comm: String,

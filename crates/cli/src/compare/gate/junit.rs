@@ -84,7 +84,7 @@ fn xml(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{HOSTILE, gate_about};
+    use super::super::tests::{HOSTILE_NAMES, gate_about};
     use super::*;
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
     fn no_name_is_markup() {
         let marks = |text: &str| [text.matches('<').count(), text.matches('>').count(), text.matches('"').count()];
         let plain = marks(&write(&gate_about("app")).expect("written"));
-        for name in HOSTILE {
+        for name in HOSTILE_NAMES {
             let text = write(&gate_about(name)).expect("written");
             assert_eq!(marks(&text), plain, "{text}");
             let harmful = text.chars().find(|c| (c.is_control() && *c != '\n') || matches!(c, '\u{fffe}' | '\u{ffff}'));

@@ -10,7 +10,7 @@ use unstarve_term::clean;
 use super::cut;
 
 /// The first line, by which a job finds its own comment again.
-const MARKER: &str = "<!-- unstarve compare -->";
+const COMMENT_MARKER: &str = "<!-- unstarve compare -->";
 /// Maximum cases in the table.
 const MAX_CASES: usize = 12;
 /// Maximum bytes of a sentence, and of a name in the table.
@@ -21,7 +21,7 @@ const MAX_OBSTACLES: usize = 6;
 
 /// What others have written is code: there is no markup, no link and no mention in it.
 pub fn write(gate: &Gate) -> Result<String> {
-    let mut out = format!("{MARKER}\n### unstarve: {}\n\n", gate.verdict.word());
+    let mut out = format!("{COMMENT_MARKER}\n### unstarve: {}\n\n", gate.verdict.word());
     out.push_str(&block(&gate.sentence));
     let is_shown = |case: &&Case| case.verdict != Judgement::Same;
     let shown: Vec<&Case> = gate.cases.iter().filter(is_shown).collect();
@@ -97,7 +97,7 @@ fn span(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{HOSTILE, gate_about};
+    use super::super::tests::{HOSTILE_NAMES, gate_about};
     use super::*;
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_others_have_written_is_code() {
-        for name in HOSTILE {
+        for name in HOSTILE_NAMES {
             let text = write(&gate_about(name)).expect("written");
             for line in text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| verdict |")) {
                 let bars = line.replace("\\|", "").matches('|').count();

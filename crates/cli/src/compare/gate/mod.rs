@@ -24,7 +24,7 @@ use crate::target::Target;
 /// Maximum recordings of one side: all of them are in memory at once.
 const MAX_RECORDINGS: usize = 16;
 /// The exit code of a verdict that the recordings cannot give.
-const UNDECIDED: u8 = 3;
+const EXIT_CODE_UNDECIDED: u8 = 3;
 
 #[derive(Args)]
 #[command(next_help_heading = "A verdict, for CI")]
@@ -33,7 +33,7 @@ pub struct LowGate {
     /// below asks for a verdict, too
     #[arg(long, value_enum, value_name = "VERDICT")]
     fail_on: Option<FailOnVerdict>,
-    /// A recording of the base, or a directory of some; several show how much runs differ. What has no option is then new
+    /// A recording of the base, or a directory of some; several show how much runs differ. All others are then new
     #[arg(long, value_name = "FILE")]
     base: Vec<PathBuf>,
     /// Waits so many times as long are worse; 2 if not given. Above 1
@@ -68,7 +68,7 @@ impl FailOnVerdict {
         match (self, verdict) {
             (FailOnVerdict::Never, _) | (FailOnVerdict::Worse, Judgement::Better | Judgement::Same) => 0,
             (FailOnVerdict::Worse, Judgement::Worse) => 1,
-            (FailOnVerdict::Worse, Judgement::Undecided) => UNDECIDED,
+            (FailOnVerdict::Worse, Judgement::Undecided) => EXIT_CODE_UNDECIDED,
         }
     }
 }

@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::*;
 
-const DECISION: &str = include_str!("../../../../../docs/decisions/0624-a-gate-for-ci.md");
+const DECISION_0624: &str = include_str!("../../../../../docs/decisions/0624-a-gate-for-ci.md");
 
 #[test]
 fn exit_codes_are_those_of_the_table() {
-    let lines = DECISION.lines().skip_while(|line| !line.starts_with("| verdict | `--fail-on worse`"));
+    let lines = DECISION_0624.lines().skip_while(|line| !line.starts_with("| verdict | `--fail-on worse`"));
     let rows: Vec<Vec<&str>> = lines
         .skip(2)
         .take_while(|line| line.starts_with('|'))
@@ -49,7 +49,7 @@ pub(super) fn gate_about(name: &str) -> Gate {
     .expect("a gate")
 }
 
-pub(super) const HOSTILE: [&str; 12] = [
+pub(super) const HOSTILE_NAMES: [&str; 12] = [
     "</failure><x>",
     "]]>&amp;\"'",
     "\u{1b}[31m\u{7}\u{0}\u{8}",
@@ -66,7 +66,7 @@ pub(super) const HOSTILE: [&str; 12] = [
 
 #[test]
 fn no_name_is_a_command_of_a_ci_runner() {
-    for name in HOSTILE {
+    for name in HOSTILE_NAMES {
         let page = gate_page(&gate_about(name), unstarve_term::Extent::All, output::look(crate::output::Color::Never));
         let shown = without_workflow_commands(&page);
         let is_command = |line: &str| line.trim_start().starts_with("::") || line.contains("##[");

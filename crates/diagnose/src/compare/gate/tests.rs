@@ -5,11 +5,11 @@ use super::obstacle::{Claim, ObstacleKind};
 use super::rate::{FLOOR_RATE, Relation, RunRate, judged, relate};
 use super::*;
 
-const DECISION: &str = include_str!("../../../../../docs/decisions/0624-a-gate-for-ci.md");
+const DECISION_0624: &str = include_str!("../../../../../docs/decisions/0624-a-gate-for-ci.md");
 
 /// The cells of the table that begins with this head.
 fn table(first_head: &str) -> Vec<Vec<&'static str>> {
-    let lines = DECISION.lines().skip_while(|line| !line.starts_with(&format!("| {first_head} |")));
+    let lines = DECISION_0624.lines().skip_while(|line| !line.starts_with(&format!("| {first_head} |")));
     let cells = |line: &'static str| line.trim_matches('|').split('|').map(str::trim).collect();
     let rows: Vec<Vec<&str>> = lines.take_while(|line| line.starts_with('|')).map(cells).collect();
     assert!(rows.len() > 3, "{first_head}: no such table");

@@ -177,7 +177,7 @@ mod tests {
         let first = cause(("hog", 7), Class, Ksoftirqd);
         for (other, is_same, is_same_class) in [
             (cause(("hog", 7), Class, Ksoftirqd), true, true),
-            // Started anew, and with another name.
+            // After a restart, and after a thread has renamed itself.
             (cause(("hog", 8), Class, Ksoftirqd), true, true),
             (cause(("kworker/1:1", 7), Class, Ksoftirqd), true, true),
             (cause(("poller", 8), Class, Ksoftirqd), false, true),
