@@ -56,6 +56,17 @@ fn a_compactor_may_stop_anywhere() {
     }
 }
 
+/// A second compactor runs from begin to end while the first one makes what a new store lacks: neither fails.
+#[test]
+fn two_compactors_may_begin_in_a_new_store() {
+    for other in 0..24 {
+        let world = Rc::new(World::new());
+        world.happen(&Event::Write { hour: 0, form: Form::Today, rows: 3 });
+        world.happen(&Event::Compact { other: Some(other), stop: None });
+        world.settle();
+    }
+}
+
 /// A host copies a file again, long after it was merged and removed, and after more commits.
 #[test]
 fn a_merged_file_may_come_again() {

@@ -294,16 +294,14 @@ impl Store {
 
     /// Whoever may read the store may read what is made in it; nobody else may write there.
     fn make_inner<'s>(&'s self, at: &Place<'s>, step: &str) -> Result<Place<'s>, FleetError> {
-        // Those of runs that were killed.
-        for name in at.names()?.texts.iter().filter(|name| name.starts_with(HIDDEN_PREFIX)) {
-            // A hidden file, or a directory with something in it, stays.
-            let _ = unlinkat(at.directory(), name.as_str(), AtFlags::REMOVEDIR);
-        }
         let failed = |error: io::Error| at.io("make", step, error);
         let hidden = format!("{HIDDEN_PREFIX}{:016x}", random().map_err(failed)?);
         mkdirat(at.directory(), hidden.as_str(), Mode::from_raw_mode(0o700)).map_err(|error| failed(error.into()))?;
         let missing = || failed(io::Error::from(io::ErrorKind::NotFound));
-        let made = at.inner(&hidden)?.ok_or_else(missing)?;
+        let Some(made) = at.inner(&hidden)? else {
+            // Another run was faster, and has swept it.
+            return at.inner(step)?.ok_or_else(missing);
+        };
         let mut mode = 0o700 | (self.mode & 0o055);
         if fchown(made.directory(), None, Some(rustix::process::Gid::from_raw(self.group))).is_err() {
             mode &= !0o050;
@@ -317,11 +315,14 @@ impl Store {
                 renameat(at.directory(), hidden.as_str(), at.directory(), step)
                     .map_err(|error| failed(error.into()))?;
             }
-            // Another run was faster.
-            Err(Errno::EXIST) => {
-                let _ = unlinkat(at.directory(), hidden.as_str(), AtFlags::REMOVEDIR);
-            }
+            // Another run was faster, and perhaps has swept ours.
+            Err(Errno::EXIST | Errno::NOENT) => {}
             renamed => renamed.map_err(|error| failed(error.into()))?,
+        }
+        // Those of runs that were killed, or slower: only now that theirs is there can a run that lives do without its own.
+        for name in at.names()?.texts.iter().filter(|name| name.starts_with(HIDDEN_PREFIX)) {
+            // A hidden file, or a directory with something in it, stays.
+            let _ = unlinkat(at.directory(), name.as_str(), AtFlags::REMOVEDIR);
         }
         at.sync()?;
         at.inner(step)?.ok_or_else(missing)
