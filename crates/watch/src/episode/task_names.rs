@@ -9,7 +9,10 @@ use super::cpu_monopoly::lost;
 use super::pair::{Counts, LONG, Met, Pair, Reason, WINDOW};
 use super::threshold::Unfair;
 use super::trigger::Trigger;
-use crate::engine::reading::{Blame, CpuWaits, OldestWait, RoleId, RoleKind, TaskId};
+use crate::engine::reading::{Blame, CpuWaits, OldestWait, Reading, RoleKind, TaskId};
+
+/// A real-time program that had less than this part of a CPU is not what starved a role there.
+const ALARMING_SHARE: f64 = 0.1;
 
 impl<'a> Pair<'a> {
     pub(super) fn begun(&self, met: Met<'a>) -> Begun {
@@ -38,7 +41,7 @@ impl<'a> Pair<'a> {
             culprit_task: wait
                 .filter(|wait| culprit.is_some_and(|culprit| wait.is_mostly_behind(culprit)))
                 .and_then(|wait| wait.occupant)
-                .or_else(|| self.real_time_task(culprit?, met.since)),
+                .or_else(|| self.real_time_task(most_by_others?, met.since)),
             rule,
             ns: most.map_or(Nanos(0), |(_, ns)| ns),
             longest,
@@ -62,22 +65,29 @@ impl<'a> Pair<'a> {
     }
 
     /// The real-time program that has had most of the CPU on which the role lost most lately, if a wait that is over was behind such programs.
-    /// If it is unknown on which CPU, of the one that such programs had more than all others together.
-    fn real_time_task(&self, culprit: RoleId, since: u64) -> Option<TaskId> {
-        if Some(culprit) != RoleKind::RealTime.fixed_id() || self.id == culprit {
+    /// If it is unknown on which CPU, of the one that such programs had more than all others together. Nobody if less was lost there lately than half of
+    /// what was lost before, in proportion to the time: then most of it was perhaps another one's doing. Nor if such programs had too little of that CPU.
+    fn real_time_task(&self, (row, blamed): (Blame, Nanos), since: u64) -> Option<TaskId> {
+        if Some(row.occupant) != RoleKind::RealTime.fixed_id() || self.id == row.occupant {
             return None;
         }
         let now = self.reading;
         let then = self.at_or_before(since.max(now.at.trace.0.saturating_sub(WINDOW)));
         let lost = |here: &CpuWaits| lost(here, then, now);
         let most = self.on_cpus(then, now).filter(|here| lost(here) > 0).max_by_key(lost);
+        let most = most.map(|here| (here.cpu, here.by_class));
         let only = || {
             let all = now.real_time_of_all_since(then);
             let cpus = (0..now.real_time.len() as u32).map(CpuId);
             cpus.max_by_key(|cpu| now.real_time_since(then, *cpu))
-                .filter(|cpu| now.real_time_since(then, *cpu).0.saturating_mul(2) > all.0)
+                .map(|cpu| (cpu, now.real_time_since(then, cpu)))
+                .filter(|(_, had)| had.0.saturating_mul(2) > all.0)
         };
-        now.real_time_task(most.map(|here| here.cpu).or_else(only)?)
+        let (cpu, lately) = most.or_else(only)?;
+        let passed = |then: &Reading| now.at.trace.since(then.at.trace);
+        let share = blamed.share_of(passed(self.at_or_before(since)));
+        let is_alarming = now.real_time_since(then, cpu).share_of(passed(then)) >= ALARMING_SHARE;
+        now.real_time_task(cpu).filter(|_| is_alarming && 2.0 * lately.share_of(passed(then)) >= share)
     }
 
     /// The longest wait since then, including waits in progress.
@@ -126,5 +136,51 @@ impl<'a> Pair<'a> {
             self.unfair(wait.ns.0, since, Some(wait.cpu)).all().saturating_mul(2) >= wait.ns.0
         };
         self.oldest_waits().filter(|wait| wait.ns.0 >= LONG).filter(is_unfair).max_by_key(|wait| wait.ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+
+    use unstarve_model::{Comm, Tid};
+
+    use super::*;
+    use crate::testing::{Scene, at};
+
+    const MS: u64 = 1_000_000;
+
+    /// Who is named for what was waited in ten seconds: so much in each of the first eight, and so much in each of the last two.
+    ///
+    /// | first | lately | named |
+    /// |---|---|---|
+    /// | nothing | much | the program that ran lately |
+    /// | as much | as much | it |
+    /// | much | less | nobody: most of it was before |
+    /// | nothing | less | it |
+    /// | nothing | little | nobody: that is no alarm |
+    #[test]
+    fn no_real_time_program_is_named_for_what_was_waited_before_it_ran() {
+        let cases = [(0, 800, Some(7)), (800, 800, Some(7)), (800, 150, None), (0, 150, Some(7)), (0, 50, None)];
+        for (first, lately, expected) in cases {
+            let late = TaskId { tid: Tid(7), tgid: Tid(7), comm: Comm::from("late") };
+            let mut scene = Scene::new().on_cpu("kworker", 1, 1, 0).mostly(1, late);
+            let mut past = VecDeque::from([Arc::new(scene.reading(at(0)))]);
+            for second in 1..=10 {
+                let ns = if second <= 8 { first } else { lately } * MS;
+                scene = scene.blame("kworker", RoleKind::RealTime, ns).on_cpu("kworker", 1, ns, 0);
+                past.push_back(Arc::new(scene.reading(at(second * 1000))));
+            }
+            let reading = past.pop_back().expect("eleven");
+            let before = past.back().expect("ten").clone();
+            let id = reading.find(RoleKind::Kworker, None).expect("a role");
+            let role = reading.role(id).expect("a role");
+            let pair = Pair { id, role, before: &before, reading: &reading, past: &past };
+            let since = at(0).trace.0;
+            let most = pair.preferred_since(since).into_iter().next().expect("blame");
+            let named = pair.real_time_task(most, since).map(|task| task.tid.0);
+            assert_eq!(named, expected, "{first} ms and then {lately} ms of each second");
+        }
     }
 }
