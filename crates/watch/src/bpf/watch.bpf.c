@@ -40,6 +40,20 @@ static __always_inline void disbelieve(struct cpu *c, u32 cpu, struct task *it, 
 	c->disbelieved++;
 }
 
+/* Who has the CPU has become real-time since it took it, which no event says: all that waits behind it and is not counted yet waits for that. */
+static __always_inline void see_raised(struct cpu *c, struct task_struct *task)
+{
+	s32 prio = BPF_CORE_READ(task, prio);
+
+	if (c->rank || !rank(prio))
+		return;
+	c->rank = rank(prio);
+	c->weight = NICE_0_WEIGHT;
+	/* Kernel threads keep their roles. */
+	if (c->role >= REAL_TIME)
+		c->role = REAL_TIME;
+}
+
 /* Everything is counted up to now; who has had the CPU until now is still in its place. */
 static __always_inline void pass(struct cpu *c, u64 now)
 {
@@ -110,6 +124,8 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	if (it && it->state == WAITING)
 		disbelieve(c, cpu, it, now);
 	c->doubtful = 0;
+	if (tid && as_thought)
+		see_raised(c, prev);
 	account(c, cpu, now, as_thought || c->role != IDLE ? AT_SWITCH : UNSEEN);
 	pass(c, now);
 	if (!as_thought)
@@ -118,8 +134,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	if (tid && as_thought && c->place_generation != generation)
 		locate_run(cpu);
 	end_run(c, now, as_thought ? c->place : ELSEWHERE);
-	/* Kernel threads have roles of their own. */
-	if (as_thought && c->role >= REAL_TIME && rank(prev->prio))
+	if (as_thought && c->role == REAL_TIME)
 		remember(c, prev, now);
 	c->victim = 0;
 	if (it) {
@@ -298,6 +313,8 @@ int poke(void *context)
 	barrier();
 	if (now < c->since)
 		now = c->since;
+	if (c->known && c->role != IDLE && c->tid == BPF_CORE_READ(task, pid))
+		see_raised(c, task);
 	pass(c, now);
 	/* All of them: what is seen of a note on some machines is a mark alone. */
 	for (role = 0; role < ROLES; role++)
@@ -320,7 +337,7 @@ int poke(void *context)
 			charge_one(cpu, 1, now, POKED);
 			charge_one(cpu, 0, now, POKED);
 		}
-		/* One that has the CPU may have become real-time, or nicer, and no switch says so. */
+		/* It may have become ordinary again, or nicer. */
 		if (c->tid == BPF_CORE_READ(task, pid)) {
 			rate(c, task);
 			if (c->role >= REAL_TIME)

@@ -110,25 +110,6 @@ fn a_wait_that_is_blamed_when_it_ends_is_counted_from_its_begin() {
     assert!(ended.duration >= Nanos(1_250 * MS) && ended.duration <= Nanos(1_500 * MS), "{ended:?}");
 }
 
-/// A task becomes real-time while it runs: until the next reading it is blamed as an equal, in a role of its own.
-#[test]
-fn a_wait_behind_a_task_that_raised_itself_is_counted_from_its_begin() {
-    let mut scene = Scene::new().group("/a");
-    let mut scenes = vec![scene.clone(); 5];
-    scene = scene.blame_group("/a", "other", Rule::Fair, 240 * MS).lasts("/a", 7, "other", 240 * MS);
-    scenes.push(scene.clone());
-    for step in 2..=5 {
-        scene = scene.blame("/a", RoleKind::RealTime, 250 * MS).lasts("/a", 7, "real-time", (step * 250 - 10) * MS);
-        scenes.push(scene.clone());
-    }
-    scene = scene.over().wait("/a", 1_240 * MS);
-    scenes.extend(std::iter::repeat_n(scene, 40));
-    let (_, ended) = play(&mut detector(), &scenes);
-    let [ended] = &ended[..] else { panic!("{ended:?}") };
-    assert_eq!((ended.totals.by_cause, ended.totals.waited), (Some(Nanos(1_000 * MS)), Some(Nanos(1_240 * MS))));
-    assert!(ended.duration >= Nanos(1_240 * MS) && ended.duration <= Nanos(1_500 * MS), "{ended:?}");
-}
-
 /// A burst that lies within one interval, after others in an interval long before.
 #[test]
 fn what_pauses_for_less_than_calm_lasts_until_its_last_wait() {

@@ -169,19 +169,9 @@ impl OpenEpisode {
         };
         let quiet = known.windows(2).take_while(|pair| is_little(pair)).count();
         let latest = past.back().and_then(sums);
-        let lasting = past.back().and_then(|reading| self.lasting_since(reading));
-        let begun = lasting.and_then(|lasting| known.iter().rposition(|(at, _)| *at <= lasting));
-        let from_here = known.get(..=begun.map_or(quiet, |begun| begun.min(quiet)))?.iter().rev();
+        let from_here = known.get(..=quiet)?.iter().rev();
         let first = from_here.clone().find(|(_, then)| !self.is_blamed_late(then, latest.as_ref()));
         first.or(known.first()).copied()
-    }
-
-    /// When the wait in progress began for most of which the culprit has had the CPU. A task that became real-time while it ran is blamed by another
-    /// rule until the next reading: that belongs to the wait.
-    fn lasting_since(&self, reading: &Reading) -> Option<Time> {
-        let (victim, culprit) = (find(reading, &self.victim)?, find(reading, self.culprit.as_ref()?)?);
-        let waits = reading.oldest.iter().filter(|wait| wait.role == victim && wait.is_mostly_behind(culprit));
-        waits.map(|wait| reading.at.trace - wait.ns).min()
     }
 
     /// Whether more is blamed since then than was waited: a wait that lasts is waited at once and blamed when it ends, so it began earlier.

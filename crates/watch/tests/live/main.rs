@@ -65,6 +65,7 @@ fn main() -> std::process::ExitCode {
         trial("an_episode_has_its_trace_while_another_is_explained", overlapping::both_have_their_trace),
         trial("an_id_that_is_used_again_is_another_task", reused::is_another_task),
         trial("a_task_that_raises_itself_while_it_runs_is_found", raised::is_found),
+        trial("what_waits_behind_a_task_that_raised_itself_is_counted", raised::is_counted),
         trial("without_bpf_waits_are_counted_by_tracefs", fallback::names_the_hog),
     ];
     trials.extend(tables);

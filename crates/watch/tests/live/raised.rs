@@ -1,4 +1,5 @@
-//! A task that becomes real-time while it has a CPU, and keeps it: no event shows that, the host that is read for an episode does.
+//! A task that becomes real-time while it has a CPU, and keeps it: no event shows that. The host that is read for an episode does, and so does the task
+//! when the engine in the kernel looks at it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -11,8 +12,9 @@ use unstarve_model::{Nanos, Severity, Tid};
 use unstarve_record::{BufferSize, Flight};
 use unstarve_sched::Rule;
 use unstarve_timeline::{Selection, TaskPattern};
+use unstarve_watch::{Reading, RoleKind};
 
-use crate::stage::{Ended, Load, Stop};
+use crate::stage::{self, Ended, Group, Load, Stop};
 
 /// The argument by which this program is the load.
 pub const LOAD: &str = "raise";
@@ -45,13 +47,8 @@ fn spin(lasts: Duration) {
     }
 }
 
-pub fn is_found() -> Ended {
-    let place = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let skip = |error: unstarve_record::RecordError| Stop::Skip(error.to_string());
-    let mut flight = Flight::prepare(Duration::from_secs(5), BufferSize::KiB(4096), &mut |_| {}).map_err(skip)?;
-    flight.run().map_err(skip)?;
-    let equal = Load::spin(&[], Duration::from_secs(5))?;
-    thread::sleep(Duration::from_millis(100));
+/// Begins the load; returns it, and when it had raised itself.
+fn begin() -> Result<(Load, u64), Stop> {
     let myself = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new("taskset");
     command.args(["-c", "1"]).arg(myself).arg(LOAD).stdin(Stdio::null()).stdout(Stdio::piped());
@@ -63,6 +60,46 @@ pub fn is_found() -> Ended {
     if since == 0 {
         return Err(Stop::Skip("no task may become real-time here".to_owned()));
     }
+    Ok((raised, since))
+}
+
+/// The engine in the kernel counts what an equal waits behind it by its class, whether it is read meanwhile or afterwards.
+pub fn is_counted() -> Ended {
+    let group = Group::make("equal", 1024)?;
+    let mut engine = stage::engine()?;
+    let equal = Load::spin(&[], Duration::from_secs(10))?;
+    group.add(&equal)?;
+    thread::sleep(Duration::from_millis(700));
+    for between in [RAISED * 2, Duration::from_millis(100)] {
+        let first = stage::read(&mut engine)?;
+        let (_raised, _) = begin()?;
+        let began = Instant::now();
+        let mut last = first.clone();
+        while began.elapsed() < RAISED * 3 / 2 {
+            thread::sleep(between);
+            last = stage::read(&mut engine)?;
+        }
+        let by_class = |reading: &Reading| {
+            let victim = reading.find(RoleKind::Group, Some(&group.name));
+            let rows = reading.blame.iter().filter(|row| Some(row.victim) == victim && row.rule == Rule::Class);
+            rows.filter(|row| Some(row.occupant) == RoleKind::RealTime.fixed_id()).map(|row| row.ns).sum::<Nanos>()
+        };
+        let ns = by_class(&last).saturating_sub(by_class(&first));
+        println!("read each {between:?}: {ns} of {RAISED:?}");
+        let most = Nanos(RAISED.as_nanos() as u64) + TURN;
+        assert!(ns >= Nanos(RAISED.as_nanos() as u64 * 9 / 10) && ns <= most, "{between:?}: {ns} of {RAISED:?}");
+    }
+    Ok(())
+}
+
+pub fn is_found() -> Ended {
+    let place = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let skip = |error: unstarve_record::RecordError| Stop::Skip(error.to_string());
+    let mut flight = Flight::prepare(Duration::from_secs(5), BufferSize::KiB(4096), &mut |_| {}).map_err(skip)?;
+    flight.run().map_err(skip)?;
+    let equal = Load::spin(&[], Duration::from_secs(5))?;
+    thread::sleep(Duration::from_millis(100));
+    let (raised, since) = begin()?;
     thread::sleep(RECORDED);
     let frozen = flight.freeze().map_err(skip)?.ok_or_else(|| "both are frozen".to_owned())?;
     let until = frozen.clocks().ok_or_else(|| Stop::Skip("the traces' clock cannot be read".to_owned()))?.trace.0;
