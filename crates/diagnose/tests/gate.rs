@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use unstarve_diagnose::Options;
 use unstarve_diagnose::compare::gate::{Gate, Judgement, Machines, Named, ObstacleKind, Terms, judge};
-use unstarve_diagnose::compare::{Side, side};
+use unstarve_diagnose::compare::{Change, Metric, Side, compare, side};
 
 use crate::findings::scene::Scene;
 
@@ -19,6 +19,8 @@ const COLUMNS: usize = 30_000;
 const COLUMN_US: u64 = 100;
 /// A turn among equals: 3 ms.
 const TURN: usize = 30;
+
+const FOREVER_FROM: usize = 10_000;
 
 /// SplitMix64.
 struct Random(u64);
@@ -56,6 +58,8 @@ enum Planted {
     Hog,
     /// A real-time task has CPU 0 for 80 ms once a second: hardly more waits in all.
     Stall,
+    /// A real-time task has CPU 0 from the first second on, and leaves it for a moment ten times a second: what waits there waits until the recording ends.
+    Forever,
     /// Each request computes two and a half times as long.
     Slower,
 }
@@ -104,6 +108,7 @@ fn has_hog(planted: Planted, column: usize) -> bool {
     match planted {
         Planted::Hog => column % 1_000 < 600,
         Planted::Stall => column % 10_000 >= 1_000 && column % 10_000 < 1_800,
+        Planted::Forever => column >= FOREVER_FROM && column % 1_000 != 999,
         Planted::Nothing | Planted::Slower => false,
     }
 }
@@ -164,7 +169,7 @@ fn run(seed: u64, planted: Planted) -> Side {
     side(Box::new(scene.source()), &Options::default(), |_| {}).expect("it has events")
 }
 
-const PLANTED: [Planted; 4] = [Planted::Nothing, Planted::Hog, Planted::Stall, Planted::Slower];
+const PLANTED: [Planted; 5] = [Planted::Nothing, Planted::Hog, Planted::Stall, Planted::Forever, Planted::Slower];
 /// How many recordings the base has.
 const BASES: [usize; 3] = [1, 3, 5];
 
@@ -192,10 +197,23 @@ fn noise_is_not_worse_and_what_is_planted_is() {
         assert_eq!(better + same + worse + undecided, SEEDS as usize);
         match planted {
             Planted::Nothing => assert!(worse <= MAX_MISTAKES, "{found}"),
-            Planted::Hog | Planted::Stall => assert_eq!(worse, SEEDS as usize, "{found}"),
+            Planted::Hog | Planted::Stall | Planted::Forever => assert_eq!(worse, SEEDS as usize, "{found}"),
             Planted::Slower => assert!(better + same <= MAX_MISTAKES, "{found}"),
         }
     }
+}
+
+/// The rates of a recording in which tasks wait when it ends are those of its report.
+#[test]
+fn waits_that_last_until_the_end_are_in_the_rates() {
+    let (base, new) = (run(1, Planted::Nothing), run(2, Planted::Forever));
+    let comparison = compare(&base, &new);
+    let all = |change: &&Change| change.role.kind == "all" && change.metric == Metric::Waited;
+    let all = comparison.changes.iter().find(all).expect("everybody waits");
+    let trace = &new.report.trace;
+    let expected = trace.waits_total_ns as f64 / (trace.end_ns - trace.start_ns) as f64 * 1e9;
+    assert!((all.b - expected).abs() < 0.05 * expected, "{all:?}, {expected} ns/s by the report");
+    assert!(expected > 0.5e9, "{expected} ns/s");
 }
 
 #[test]

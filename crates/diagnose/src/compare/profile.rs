@@ -157,8 +157,39 @@ impl Profile {
         }
     }
 
+    /// Adds to each slice the part of something that lies in it, as if it were spread evenly: what still lasts at the end of the trace is otherwise in
+    /// the last slice alone, of which a part is missing.
+    fn spread(
+        &mut self,
+        world: &World,
+        actor: ActorId,
+        (start, end): (Time, Time),
+        add: impl Fn(&mut Sums, &dyn Fn(u64) -> u64),
+    ) {
+        let last = self.slice_at(world, end);
+        let first = self.slice_at(world, start).min(last);
+        let role = self.role(world, actor);
+        let (zero, total) = (self.zero(world), end.since(start).0.max(1));
+        let mut before = 0;
+        for index in first..=last {
+            let next = Time(zero.0.saturating_add(self.length.0.saturating_mul(index as u64 + 1)));
+            let until = if index == last { total } else { next.since(start).0.min(total) };
+            let up_to = |amount: u64, time: u64| (u128::from(amount) * u128::from(time) / u128::from(total)) as u64;
+            let part = |amount: u64| up_to(amount, until) - up_to(amount, before);
+            add(self.everyone.slice(index), &part);
+            if let Some(role) = role {
+                add(self.courses[role].1.slice(index), &part);
+            }
+            before = until;
+        }
+    }
+
+    fn zero(&self, world: &World) -> Time {
+        self.selection.from.map_or(world.start, |from| from.on(world.start).max(world.start))
+    }
+
     fn slice_at(&mut self, world: &World, at: Time) -> usize {
-        let zero = self.selection.from.map_or(world.start, |from| from.on(world.start).max(world.start));
+        let zero = self.zero(world);
         let end = |at: Time| self.selection.to.map_or(at, |to| to.on(world.start).min(at));
         self.span = self.span.max(end(world.now).since(zero));
         let since = end(at).since(zero).0;
@@ -218,11 +249,11 @@ impl Sink for Profile {
             return;
         }
         let length = wait.length();
-        self.add(world, wait.actor, wait.end, |sums| {
-            sums.waits += u64::from(wait.ended == WaitEnd::Ran);
-            sums.waited += length.0;
+        self.add(world, wait.actor, wait.end, |sums| sums.waits += u64::from(wait.ended == WaitEnd::Ran));
+        self.spread(world, wait.actor, (wait.start, wait.end), |sums, part| {
+            sums.waited += part(length.0);
             for piece in wait.pieces {
-                sums.by_rule[piece.rule as usize] += piece.length.0;
+                sums.by_rule[piece.rule as usize] += part(piece.length.0);
             }
         });
         let role = self.role(world, wait.actor);
@@ -237,13 +268,12 @@ impl Sink for Profile {
         if !self.takes(world, run.task, Some(run.cpu), (run.start, run.end)) {
             return;
         }
-        self.add(world, run.actor, run.end, |sums| {
-            sums.ran += run.length().saturating_sub(run.irq + run.softirq).0;
-            match run.ended {
-                RunEnd::Slept | RunEnd::Died => sums.voluntary += 1,
-                RunEnd::Preempted { .. } => sums.involuntary += 1,
-                RunEnd::Cut => {}
-            }
+        let own = run.length().saturating_sub(run.irq + run.softirq).0;
+        self.spread(world, run.actor, (run.start, run.end), |sums, part| sums.ran += part(own));
+        self.add(world, run.actor, run.end, |sums| match run.ended {
+            RunEnd::Slept | RunEnd::Died => sums.voluntary += 1,
+            RunEnd::Preempted { .. } => sums.involuntary += 1,
+            RunEnd::Cut => {}
         });
     }
 
