@@ -40,7 +40,7 @@ printf '%s\\n' "$*" >> "$CALLS"
 [[ $* != *secret* ]] || exit 9
 case "${@: -1}" in
 */user) echo '{"id": 5}';;
-*per_page*) echo '[{"id": 8, "author": {"id": 6}, "body": "<!-- unstarve compare -->"}'"$EARLIER"']';;
+*per_page*) echo '[{"id": 8, "author": {"id": 6}, "body": "<!-- unstarve latency -->"}, {"id": 7, "author": {"id": 5}, "body": "<!-- unstarve memory -->"}'"$EARLIER"']';;
 esac
 """
 
@@ -93,7 +93,7 @@ def github(runner: Runner, recording: Path, event="push", **inputs):
     event_file = runner.temp / "event.json"
     event_file.write_text(json.dumps({"pull_request": {"number": 7}} if event == "pull_request" else {}))
     summary = runner.temp / "summary"
-    base = {"GITHUB_ACTIONS": "true", "RUNNER_TEMP": str(runner.temp), "GITHUB_EVENT_PATH": str(event_file), "GITHUB_RUN_ID": "99",
+    base = {"GITHUB_ACTIONS": "true", "RUNNER_TEMP": str(runner.temp), "GITHUB_EVENT_PATH": str(event_file), "GITHUB_RUN_ID": "99", "GITHUB_JOB": "load-test",
             "GITHUB_REPOSITORY": "o/r", "GITHUB_STEP_SUMMARY": str(summary), "FAKE_RECORDING": str(recording)}
 
     def value(text):
@@ -133,7 +133,7 @@ def gitlab(runner: Runner, recording: Path, branch="topic", **variables):
     """The same for the job of GitLab, whose script is one script."""
     job = yaml.safe_load((ROOT / "packaging/gitlab/unstarve.gitlab-ci.yml").read_text())[".unstarve"]
     environment = {name: str(text) for name, text in job["variables"].items()}
-    environment |= {"GITLAB_CI": "true", "CI_COMMIT_BRANCH": branch, "CI_DEFAULT_BRANCH": "main", "CI_PIPELINE_ID": "31",
+    environment |= {"GITLAB_CI": "true", "CI_COMMIT_BRANCH": branch, "CI_DEFAULT_BRANCH": "main", "CI_PIPELINE_ID": "31", "CI_JOB_NAME_SLUG": "latency",
                     "CI_API_V4_URL": "https://gitlab.invalid/api/v4", "CI_PROJECT_ID": "3", "FAKE_RECORDING": str(recording)}
     return runner.bash("\n".join(job["script"]), environment | variables)
 
@@ -174,8 +174,10 @@ def the_same_passes_and_is_commented(runner):
     equal(runner.baselines(), ["20260100.dat"])
     calls = runner.calls()
     assert calls[-1].startswith("api --method POST repos/o/r/issues/7/comments --input "), calls
+    marker = "<!-- unstarve load_test_unstarve_baseline -->"
+    assert f'"{marker}"' in calls[-2], calls
     results = Path(values["steps.record.outputs.results"])
-    assert json.loads((results / "body.json").read_text())["body"] == (results / "comment.md").read_text()
+    equal(json.loads((results / "body.json").read_text())["body"], f"{marker}\n{(results / 'comment.md').read_text()}")
 
 
 @scene
@@ -280,7 +282,7 @@ def gitlab_comments_on_merge_requests(runner):
     code, printed = gitlab(runner, WORSE, **asked)
     equal(code, 1, printed)
     assert "--request POST" in runner.calls()[-1] and runner.calls()[-1].endswith("/merge_requests/4/notes"), runner.calls()
-    runner.environment["EARLIER"] = ', {"id": 9, "author": {"id": 5}, "body": "<!-- unstarve compare -->\\nx"}'
+    runner.environment["EARLIER"] = ', {"id": 9, "author": {"id": 5}, "body": "<!-- unstarve latency -->\\nx"}'
     equal(gitlab(runner, GOOD, **asked)[0], 0)
     assert "--request PUT" in runner.calls()[-1] and runner.calls()[-1].endswith("/notes/9"), runner.calls()
     assert not any("secret" in call for call in runner.calls()), "a token is an argument"
