@@ -16,7 +16,7 @@ trap 'rm -rf "$own"' EXIT
 cp "$1" "$own/unstarve-guest"
 shift
 # Of each series the newest that Debian's archive has, and those on both sides of a known bug.
-all=(5.10.262 6.1.192 6.12.57 6.12.74 6.12.118 6.16.12 6.17.8 6.17.13 6.18.15 7.2.13)
+all=(5.10.262 6.1.192 6.1.176-rt 6.12.57 6.12.74 6.12.117-rt 6.12.118 6.16.12 6.17.8 6.17.13 6.18.15 7.2.13)
 asked=("$@")
 ((${#asked[@]})) || asked=("${all[@]}")
 table() { # options

@@ -67,9 +67,17 @@ fn begin() -> Result<(Load, u64), Stop> {
 pub fn is_counted() -> Ended {
     let group = Group::make("equal", 1024)?;
     let mut engine = stage::engine()?;
-    let equal = Load::spin(&[], Duration::from_secs(10))?;
+    let equal = Load::spin(&[], Duration::from_secs(20))?;
     group.add(&equal)?;
-    thread::sleep(Duration::from_millis(700));
+    // On a machine with much to do, it takes a while to begin.
+    let ran = |load: &Load| {
+        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", load.0.id())).unwrap_or_default();
+        text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let began = Instant::now();
+    while ran(&equal) < 100_000_000 && began.elapsed() < Duration::from_secs(4) {
+        thread::sleep(Duration::from_millis(50));
+    }
     for between in [RAISED * 2, Duration::from_millis(100)] {
         let first = stage::read(&mut engine)?;
         let (_raised, _) = begin()?;
