@@ -162,6 +162,8 @@ state = "$room/containerd-state"
 address = "$room/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "unstarve.test/pause:1"
+# Where root may not lower it (containers, sandboxes), pods have that of containerd.
+restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "$cache/root/usr/lib/cni"
 conf_dir = "$room/cni"
@@ -238,7 +240,7 @@ within 180 kubectl -n unstarve wait --for=condition=Ready "$(on_node_a)" --timeo
 kubectl get nodes,pods -A -o wide
 export plugin=$here/packaging/kubectl/kubectl-unstarve
 ln -s "$plugin" "$room/kubectl-unstarve"
-export PATH=$room:$PATH room here
+export PATH=$room:$PATH room here program
 if [[ ${UNSTARVE_SHELL-} = 1 ]]; then
     bash </dev/tty
     exit

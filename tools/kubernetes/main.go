@@ -2,6 +2,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,8 +17,6 @@ import (
 	manager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
-
-	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
 func main() {
@@ -30,7 +29,7 @@ func main() {
 	case "kube-scheduler":
 		command = scheduler.NewSchedulerCommand()
 	case "kubelet":
-		command = kubelet.NewKubeletCommand(genericapiserver.SetupSignalContext())
+		command = kubelet.NewKubeletCommand(context.Background())
 	case "kubectl":
 		command = kubectl.NewDefaultKubectlCommand()
 	default:

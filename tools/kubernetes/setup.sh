@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts what tools/test_kubernetes.sh runs into a directory: Kubernetes' programs as one, built from its Go module, and Debian's etcd, containerd, runc
-# and CNI plugins, unpacked there and installed nowhere. What is there already is kept.
+# Puts what tools/test_kubernetes.sh runs into a directory: the programs of Kubernetes as one, built from its Go module, and the etcd, containerd, runc,
+# CNI plugins and old kubectl of Debian, unpacked there and installed nowhere. What is there already is kept.
 #
 #     tools/kubernetes/setup.sh DIRECTORY
 set -euo pipefail
@@ -13,7 +13,7 @@ if [[ ! -x $into/root/usr/bin/containerd ]]; then
     debs=$(mktemp -d)
     trap 'rm -rf "$debs"' EXIT
     chmod 755 "$debs"
-    (cd "$debs" && timeout -k 10 300 apt-get download -q containerd runc etcd-server containernetworking-plugins >/dev/null)
+    (cd "$debs" && timeout -k 10 300 apt-get download -q containerd runc etcd-server containernetworking-plugins kubernetes-client >/dev/null)
     rm -rf "$into/root.part"
     for deb in "$debs"/*.deb; do dpkg-deb -x "$deb" "$into/root.part"; done
     mv "$into/root.part" "$into/root"
