@@ -65,7 +65,7 @@ cleanup() {
     findmnt -rno TARGET | grep "^$room/" | sort -r | xargs -r -n 1 umount -l 2>/dev/null
     rm -rf --one-file-system "$room" || ls "$room"
     # Mount points that were not there before.
-    for at in "${made[@]}"; do rmdir "$at" 2>/dev/null; done
+    for at in "${made[@]}"; do umount -l "$at" 2>/dev/null; rmdir "$at" 2>/dev/null; done
 }
 made=()
 trap cleanup EXIT

@@ -121,6 +121,8 @@ for old in '' "$cache/root/usr/bin/kubectl"; do
     ok "${which}without exec" by bob asked 2 'verbs: \[get, create\]' status node-a
     kubectl apply -f "$here/packaging/kubectl/access.yaml" >/dev/null
 done
+PATH=${PATH#"$room/old:"}
+hash -r
 ok "a second installation that crashes" eval 'one_pod crash crash docker.io/library/unstarve:0.1.0 "[/usr/bin/unstarve, nonsense]" &&
     within 60 asked 2 "several pods of the watch" status node-a && within 90 asked 2 "crash of node node-a does not run: (CrashLoopBackOff|Error)" status node-a --instance crash &&
     asked 0 counts.by status node-a --instance unstarve && asked 1 "crash  not whole" must-gather -o "$room/bundle" && ls "$room/bundle/nodes/node-a" | grep unstarve-crash'
