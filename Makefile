@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build release dist wheel install demo test test-views test-spark test-dist test-guests deny proofs truth kernels bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy watch-injections bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
+.PHONY: help setup build release dist wheel install demo test test-views test-spark test-kubernetes test-dist test-guests deny proofs truth kernels bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy watch-injections bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -51,6 +51,9 @@ test-views: ## the views of many hosts' tables by DuckDB, ClickHouse and Spark, 
 test-spark: ## the views by a Spark of a master and two workers, spark-submit and Connect; a worker is killed while it answers
 	tools/setup.sh engines
 	views/test_spark.py
+
+test-kubernetes: build ## kubectl unstarve on a real API server, kubelet and containerd in a network of their own; needs root and Go, which builds Kubernetes once (20 minutes)
+	tools/test_kubernetes.sh "$$CARGO_TARGET_DIR/release/unstarve"
 
 test-dist: dist ## uses what `make dist` made: in an empty root, a fresh Debian, a guest with systemd, as an rpm, as a pod, and built again; needs root
 	tools/test-dist.sh "$$CARGO_TARGET_DIR/dist-tree/out"

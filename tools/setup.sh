@@ -27,7 +27,8 @@ fleet) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
 demo) wanted=(cc:gcc fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
 test)
     wanted+=(fio:fio mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs dmsetup:dmsetup losetup:util-linux chrt:util-linux trace-cmd:trace-cmd
-        perf:linux-perf zstd:zstd gzip:gzip openssl:openssl chromium:chromium node:nodejs prometheus:prometheus rclone:rclone strace:strace nginx:nginx-light curl:curl)
+        perf:linux-perf zstd:zstd gzip:gzip openssl:openssl chromium:chromium node:nodejs prometheus:prometheus rclone:rclone strace:strace nginx:nginx-light curl:curl
+        shellcheck:shellcheck zip:zip unzip:unzip)
     # Where Node comes from elsewhere, npm comes with it.
     command -v npm >/dev/null || wanted+=(npm:npm)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)

@@ -101,6 +101,8 @@ follow pages 420 tools/test_page.sh
 follow perfetto 300 packaging/perfetto/test_server.py "${CARGO_TARGET_DIR:-$PWD/target}/debug/unstarve"
 # The package for Python: its wheel in a fresh environment, its sums beside the program's, the notebook of the book.
 follow python 300 tools/test_python.sh
+# kubectl unstarve beside a kubectl that answers as asked for; on a real cluster: make test-kubernetes.
+follow kubectl 600 tools/test_kubectl.sh
 # The views of many hosts' tables by DuckDB and ClickHouse; by Spark, too: make test-views, make test-spark.
 follow views 600 env UNSTARVE_ENGINES=duckdb,clickhouse views/test_views.py
 once live 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1

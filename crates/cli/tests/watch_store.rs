@@ -61,6 +61,20 @@ fn an_episode_is_shown_before_what_explain_says_of_its_trace() {
     let output = watch(&["show", ID, "--json"], store.path());
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(json["schema"], "unstarve.explain/1");
+    // The trace itself, for another machine.
+    let bytes = fs::read(trace).expect("a trace");
+    let output = watch(&["show", ID, "--trace", "-"], store.path());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stdout == bytes, "{} bytes instead of {}", output.stdout.len(), bytes.len());
+    let copied = store.path().join("copy.dat");
+    let output = watch(&["show", ID, "--trace", copied.to_str().expect("UTF-8")], store.path());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(fs::read(&copied).expect("a copy") == bytes);
+    // Another user's store may have anything in a trace's place.
+    fs::remove_file(directory.join("trace.dat")).expect("it goes");
+    std::os::unix::fs::symlink(trace, directory.join("trace.dat")).expect("a link");
+    let output = watch(&["show", ID, "--trace", "-"], store.path());
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{output:?}");
 }
 
 /// The log has them in the order in which they were explained.

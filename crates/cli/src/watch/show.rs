@@ -1,6 +1,7 @@
-//! `unstarve watch show`: one episode, and the report on its trace.
+//! `unstarve watch show`: one episode, and the report on its trace, or the trace itself.
 
-use std::path::Path;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -17,11 +18,13 @@ use unstarve_watch::trace_in;
 use super::episodes::when;
 use super::{StoreArgs, print};
 use crate::output::{self, Color};
+use crate::target::Target;
 
 /// Show an episode: how it began, and what explain says of its trace
 #[derive(Args)]
 #[command(
-    after_help = "Its trace is a recording like any other: see also report, timeline and export with DIR/ID/trace.dat.
+    after_help = "Its trace is a recording like any other: see also report, timeline and export with DIR/ID/trace.dat. From a pod:
+  kubectl -n unstarve exec POD -- /usr/bin/unstarve watch show ID --trace - > trace.dat
 
 Exit code: 0 if it was shown, 2 if there is none."
 )]
@@ -32,6 +35,9 @@ pub struct ShowArgs {
     /// Print the report as JSON (schema unstarve.explain/1)
     #[arg(long)]
     json: bool,
+    /// Copy its trace here, or to standard output (-), instead of explaining it
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    trace: Option<PathBuf>,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -41,6 +47,18 @@ fn open_regular(path: &Path) -> Result<Box<dyn EventSource>, OpenError> {
     let name = path.display().to_string();
     let opened = unstarve_files::open_regular(path).and_then(|file| Input::from_file(file, name.clone()));
     open_input(opened.map_err(|source| OpenError::Io { name, source })?)
+}
+
+/// Copies a trace byte by byte: from a container without a shell, or out of a store that only root reads.
+fn copy(trace: &Path, to: &Path) -> Result<ExitCode> {
+    let name = || trace.display().to_string();
+    let mut from = unstarve_files::open_regular(trace).with_context(name).map_err(output::hint_at_root)?;
+    let target = Target::open(to)?;
+    let mut writer = target.writer()?;
+    io::copy(&mut from, &mut writer).and_then(|_| writer.flush()).with_context(|| format!("cannot copy {} to {}", name(), target.name()))?;
+    drop(writer);
+    target.deliver()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The last entry of an episode in the log. A partly copied store may lack it.
@@ -78,6 +96,9 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
         output::remark(&format!("episode {} is in the trace of {}", args.id, directory.display()));
     }
     let trace = trace_in(&directory);
+    if let Some(to) = &args.trace {
+        return copy(&trace, to);
+    }
     let source = open_regular(&trace).with_context(|| format!("episode {}", args.id));
     let report = explain(source.map_err(output::hint_at_root)?, &Options::default(), |_| {})?;
     print(&match args.json {
