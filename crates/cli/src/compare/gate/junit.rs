@@ -12,13 +12,14 @@ struct TestCase {
     text: String,
 }
 
-/// A test case for each role and finding; what is undecided is an error, which is no pass.
+/// A test case for each role and finding; what is undecided is an error, which is no pass. An obstacle is one unless the gate passes all the same.
 pub fn write(gate: &Gate) -> Result<String> {
     let mut cases: Vec<TestCase> = gate.cases.iter().map(of_case).collect();
+    let is_passed = matches!(gate.verdict, Judgement::Better | Judgement::Same);
     cases.extend(gate.obstacles.iter().map(|obstacle| TestCase {
         class: "unstarve.recordings".to_owned(),
         name: obstacle.kind.word().to_owned(),
-        verdict: Judgement::Undecided,
+        verdict: if is_passed { Judgement::Same } else { Judgement::Undecided },
         text: format!("{}. To decide: {}.", obstacle.text, obstacle.advice),
     }));
     if cases.is_empty() {
@@ -94,6 +95,15 @@ mod tests {
         assert!(text.contains("name=\"rt-starvation of app\" time=\"0\"><failure type=\"worse\""), "{text}");
         assert!(text.contains("name=\"wake-storm of app\" time=\"0\"/>"), "{text}");
         assert!(text.contains("classname=\"unstarve.recordings\" name=\"lost-events\" time=\"0\"><error"), "{text}");
+    }
+
+    #[test]
+    fn what_passes_has_no_error() {
+        let mut gate = gate_about("app");
+        gate.verdict = Judgement::Same;
+        gate.cases.clear();
+        let text = write(&gate).expect("written");
+        assert!(text.contains("tests=\"1\" failures=\"0\" errors=\"0\""), "{text}");
     }
 
     #[test]
