@@ -15,7 +15,7 @@ shipped! {
     "randio" "spike" "oplog-ext4" "oplog-xfs" "kubepods" "kubepods-unwritten" "nfsd" "knfsd" "granularity-compile"
     "granularity-stream" "reactor" "reactor-heavy" "reactor-fair" "writeback" "log-sync-rt" "encrypted" "nvme-tcp" "btrfs"
     "heavy-neighbour" "softirq-beside-nice" "service-limit" "nested-limit" "throttled-lock" "idle-lock" "rcu-behind-rt"
-    "fair-server" "long-call" "lazy-preemption" "reweight-lag" "fair-server-cost"
+    "fair-server" "long-call" "lazy-preemption" "reweight-lag" "fair-server-cost" "irq-thread" "napi-thread" "isolated-idle"
 }
 
 /// The names of the shipped scenarios, in the order of the published cases.
