@@ -10,7 +10,7 @@
 # -p applies a patch, -R takes one back. The configuration is that of Debian's cloud flavour of the same version, without debug information,
 # signatures and hardware; of its modules only those that scenarios of the lab load are built. What comes of it is in
 # $KERNELS/NAME (default: ~/.cache/unstarve/kernels-from-source): vmlinuz, modules/*.ko, config. The last line printed is the command that adds
-# it to the lab. The tree and the objects stay in $KERNELS/tree-VERSION, so that the next patch takes a minute; remove them afterwards (2 GB).
+# it to the lab. The tree and the objects stay in $KERNELS/tree-VERSION, so that the next patch takes minutes; remove them afterwards (2 GB).
 #
 # Needs gcc, make, bc, flex, bison, and the headers of libelf and OpenSSL. Packages come through apt: by the lists of the lab if
 # `unstarve lab kernel available` has made any, else by the machine's own.
