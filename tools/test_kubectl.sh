@@ -3,6 +3,7 @@
 # hostile names, forbidden and dead nodes, endless output, signals. By each POSIX shell that is here. A real cluster: make test-kubernetes.
 #
 #     tools/test_kubectl.sh
+# shellcheck disable=SC2015,SC2016
 set -u
 exec </dev/null
 cd "$(dirname "$0")/.." || exit 1

@@ -111,6 +111,7 @@ daemon() { # name, program, arguments…
         exec "${@:2}"
     ) >"$room/$1.log" 2>&1 </dev/null &
     daemons+=($!)
+    disown
 }
 
 # --- Certificates and kubeconfigs -------------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ has_trace() {
     asked 0 'trace_bytes' episodes node-a --json
 }
 copies() {
-    asked 0 'wrote' explain node-a --trace "$room/copy.dat" && "$program" explain --fail-on never "$room/copy.dat" | grep 'trace.dat v' &&
+    asked 0 'wrote' explain node-a --trace "$room/copy.dat" && "$program" explain --json --fail-on never "$room/copy.dat" | grep -o 'unstarve.explain/1' &&
         kubectl unstarve explain node-a --trace - 2>/dev/null | cmp - "$room/copy.dat" &&
         cmp "$room/copy.dat" "$room/host/var/lib/unstarve/watch/$(sed -n 's/.*last episode with a trace: //p' "$room/err")/trace.dat"
 }
@@ -65,7 +65,7 @@ bundle() { # layout
     # What was recorded is explained here; settings are judged.
     find "$room/bundle" -name trace.dat >"$room/found"
     [[ -s $room/found ]] || return
-    "$program" explain --fail-on never "$(head -n 1 "$room/found")" | grep 'trace.dat v' && find "$room/bundle" -name snapshot.json -exec "$program" check --json --snapshot {} \; | grep '"schema"'
+    "$program" explain --json --fail-on never "$(head -n 1 "$room/found")" | grep -o 'unstarve.explain/1' && find "$room/bundle" -name snapshot.json -exec "$program" check --json --snapshot {} \; | grep -o 'unstarve.check/1'
 }
 image() {
     MUST_GATHER_DIR=$room/bundle KUBECTL=kubectl UNSTARVE_PLUGIN=$plugin MUST_GATHER_SINCE=1h0m0s "$here/packaging/must-gather/gather" && cat "$room/bundle/version" &&
@@ -101,7 +101,7 @@ for old in '' "$cache/root/usr/bin/kubectl"; do
     ok "${which}top" asked 0 'unstarve top' top node-a --window 1s
     ok "${which}a recording is kept" dump
     ok "${which}episodes" has_trace
-    ok "${which}explain of the last episode" asked 0 'trace.dat v' explain node-a
+    ok "${which}explain of the last episode" asked 0 'What explain says' explain node-a
     ok "${which}its trace comes here as it is" copies
     ok "${which}the page by port-forward" page
     for layout in must-gather harvester rancher; do
