@@ -37,6 +37,7 @@ case " $* " in
     crash) echo 'node-a|pod-a|Running||unstarve|false|CrashLoopBackOff' ;;
     pending) echo 'node-a|pod-a|Pending||unstarve|' ;;
     two) printf 'node-a|pod-%s\n' "a|$state" 'b|Running||other|true|' ;;
+    error) printf 'node-a|pod-%s\n' 'a|Running||unstarve|false|Error' 'b|Failed||unstarve|false|Error' ;;
     rolling) printf 'node-a|pod-%s\n' 'old|Running|2026-11-30T00:00:00Z|unstarve|true|' "new|$state" ;;
     hostile) printf '%s\n' "node-a|pod-a|$state" "../../up|pod-b|$state" "-oyaml|pod-c|$state" '$(id)|pod-d|'"$state" "node-b|../pod|$state" \
         "node-c|-oyaml|$state" "node d|pod|$state" $'no\e[31mde'"|pod|$state" "a..b|pod|$state" "/etc|pod|$state" 'node-e|pod-e|$(id)|$(id)|$(id)|$(id)|$(id)' ;;
@@ -258,6 +259,7 @@ for shell in "${by_each_shell[@]}"; do
     ok "$shell: no right to exec" says 'verbs: \[get, create\]' 2 exec-forbidden status node-a
     ok "$shell: an old kubectl" says 'too old' 2 old status node-a
     ok "$shell: a pod in CrashLoopBackOff" says 'CrashLoopBackOff' 2 crash episodes node-a
+    ok "$shell: a pod whose container ended, beside an evicted one" says 'pod-a of node node-a does not run: Error' 2 error episodes node-a
     ok "$shell: a pod that is not there yet" says 'does not run: Pending' 2 pending status node-a
     ok "$shell: two installations on a node" says '[-][-]instance other' 2 two status node-a
     ok "$shell: a pod that is being replaced is not asked" calls "$(of pod-new watch status)" 0 rolling status node-a
