@@ -55,7 +55,9 @@ fn copy(trace: &Path, to: &Path) -> Result<ExitCode> {
     let mut from = unstarve_files::open_regular(trace).with_context(name).map_err(output::hint_at_root)?;
     let target = Target::open(to)?;
     let mut writer = target.writer()?;
-    io::copy(&mut from, &mut writer).and_then(|_| writer.flush()).with_context(|| format!("cannot copy {} to {}", name(), target.name()))?;
+    io::copy(&mut from, &mut writer)
+        .and_then(|_| writer.flush())
+        .with_context(|| format!("cannot copy {} to {}", name(), target.name()))?;
     drop(writer);
     target.deliver()?;
     Ok(ExitCode::SUCCESS)
