@@ -201,6 +201,12 @@ assert not left(), left()
 END
     [[ -z $(ls -A "$room/tmp") && -z $(ls -d bundle* 2>/dev/null) ]] || { ls -A "$room/tmp" bundle*; return 1; }
 }
+# A reader that goes first.
+ends_with_its_reader() {
+    FAKE=many PATH=$room/bin:$PATH timeout -k 5 60 $shell "$plugin" must-gather -o bundle 2>&1 | head -n 1 >out
+    FAKE=ok PATH=$room/bin:$PATH timeout -k 5 60 $shell "$plugin" episodes --all-nodes 2>&1 | true
+    [[ -z $(ls -A "$room/tmp") && -z $(ls -d bundle.part* 2>/dev/null) ]] || { ls "$room/tmp" bundle*; return 1; }
+}
 explains_a_trace() {
     calls "$(of pod-a watch show 20261130-154650-001-2)" 0 ok explain node-a &&
         calls "$(of pod-a watch show 20261130-154643-189 --json)" 0 ok explain node-a 20261130-154643-189 --json &&
@@ -277,6 +283,7 @@ for shell in "${by_each_shell[@]}"; do
         ok "$shell: SIG$signal leaves nothing" leaves_nothing $signal self must-gather -o bundle
     done
     ok "$shell: Ctrl-C leaves nothing" leaves_nothing INT group must-gather -o bundle
+    ok "$shell: a reader that goes first leaves nothing" ends_with_its_reader
     ok "$shell: Ctrl-C of one command" leaves_nothing INT group status node-a
 done
 shell=sh
