@@ -8,6 +8,7 @@ documents. `record` is replaced by a copy of a stored recording, `gh` and `curl`
 root and a kernel to record is another test's matter (crates/cli/tests/live).
 """
 
+import hashlib
 import json
 import os
 import re
@@ -40,9 +41,14 @@ printf '%s\\n' "$*" >> "$CALLS"
 [[ $* != *secret* ]] || exit 9
 case "${@: -1}" in
 */user) echo '{"id": 5}';;
-*per_page*) echo '[{"id": 8, "author": {"id": 6}, "body": "<!-- unstarve latency -->"}, {"id": 7, "author": {"id": 5}, "body": "<!-- unstarve memory -->"}'"$EARLIER"']';;
+*per_page*) echo '[{"id": 8, "author": {"id": 6}, "body": "<!-- unstarve '"$(printf latency | sha256sum | cut -c1-16)"' -->"}, {"id": 7, "author": {"id": 5}, "body": "<!-- unstarve 0 -->"}'"$EARLIER"']';;
 esac
 """
+
+
+def marker_of(key):
+    """The first line of the comment that a job replaces."""
+    return f"<!-- unstarve {hashlib.sha256(key.encode()).hexdigest()[:16]} -->"
 
 
 class Runner:
@@ -133,7 +139,7 @@ def gitlab(runner: Runner, recording: Path, branch="topic", **variables):
     """The same for the job of GitLab, whose script is one script."""
     job = yaml.safe_load((ROOT / "packaging/gitlab/unstarve.gitlab-ci.yml").read_text())[".unstarve"]
     environment = {name: str(text) for name, text in job["variables"].items()}
-    environment |= {"GITLAB_CI": "true", "CI_COMMIT_BRANCH": branch, "CI_DEFAULT_BRANCH": "main", "CI_PIPELINE_ID": "31", "CI_JOB_NAME_SLUG": "latency",
+    environment |= {"GITLAB_CI": "true", "CI_COMMIT_BRANCH": branch, "CI_DEFAULT_BRANCH": "main", "CI_PIPELINE_ID": "31", "CI_JOB_NAME": "latency",
                     "CI_API_V4_URL": "https://gitlab.invalid/api/v4", "CI_PROJECT_ID": "3", "FAKE_RECORDING": str(recording)}
     return runner.bash("\n".join(job["script"]), environment | variables)
 
@@ -174,7 +180,7 @@ def the_same_passes_and_is_commented(runner):
     equal(runner.baselines(), ["20260100.dat"])
     calls = runner.calls()
     assert calls[-1].startswith("api --method POST repos/o/r/issues/7/comments --input "), calls
-    marker = "<!-- unstarve load_test_unstarve_baseline -->"
+    marker = marker_of("load-test/.unstarve-baseline")
     assert f'"{marker}"' in calls[-2], calls
     results = Path(values["steps.record.outputs.results"])
     equal(json.loads((results / "body.json").read_text())["body"], f"{marker}\n{(results / 'comment.md').read_text()}")
@@ -282,7 +288,7 @@ def gitlab_comments_on_merge_requests(runner):
     code, printed = gitlab(runner, WORSE, **asked)
     equal(code, 1, printed)
     assert "--request POST" in runner.calls()[-1] and runner.calls()[-1].endswith("/merge_requests/4/notes"), runner.calls()
-    runner.environment["EARLIER"] = ', {"id": 9, "author": {"id": 5}, "body": "<!-- unstarve latency -->\\nx"}'
+    runner.environment["EARLIER"] = ', {"id": 9, "author": {"id": 5}, "body": "' + marker_of("latency") + '\\nx"}'
     equal(gitlab(runner, GOOD, **asked)[0], 0)
     assert "--request PUT" in runner.calls()[-1] and runner.calls()[-1].endswith("/notes/9"), runner.calls()
     assert not any("secret" in call for call in runner.calls()), "a token is an argument"

@@ -201,6 +201,20 @@ assert not left(), left()
 END
     [[ -z $(ls -A "$room/tmp") && -z $(ls -d bundle* 2>/dev/null) ]] || { ls -A "$room/tmp" bundle*; return 1; }
 }
+# While it starts to ask its nodes.
+ends_early() {
+    local delay child
+    for delay in 0.04 0.08 0.16 0.32 0.64; do
+        FAKE=many PATH=$room/bin:$PATH $shell "$plugin" must-gather -o bundle 2>/dev/null &
+        child=$!
+        sleep $delay
+        kill "$child" 2>/dev/null
+        wait "$child" 2>/dev/null
+    done
+    # What was begun and nobody ended would be there again by now.
+    sleep 2
+    [[ -z $(ls -A "$room/tmp") && -z $(ls -d bundle* 2>/dev/null) ]] || { ls -A "$room/tmp" bundle*; return 1; }
+}
 # A reader that goes first.
 ends_with_its_reader() {
     FAKE=many PATH=$room/bin:$PATH timeout -k 5 60 $shell "$plugin" must-gather -o bundle 2>&1 | head -n 1 >out
@@ -222,7 +236,7 @@ the_image() {
     mkdir -p gathered
     : >"$CALLS"
     FAKE=dead PATH=$room/bin:$PATH KUBECTL=kubectl MUST_GATHER_DIR=$room/gathered UNSTARVE_PLUGIN=$plugin MUST_GATHER_SINCE=8h0m0s bash "${plugin%/*}/../must-gather/gather" >out 2>err || return
-    [[ $(cat gathered/version) = $'unstarve/must-gather\n'$("$plugin" --version | cut -d' ' -f2) ]] && grep -q '<--since=8h>' "$CALLS" && [[ -s gathered/nodes/node-a/unstarve/check.json && -s gathered/unstarve-summary.txt && -s gathered/unstarve-gather.log ]] || { tree gathered; return 1; }
+    [[ $(cat gathered/version) = $'unstarve/must-gather\n'$("$plugin" --version | cut -d' ' -f2) ]] && grep -q '<--since=28800s>' "$CALLS" && [[ -s gathered/nodes/node-a/unstarve/check.json && -s gathered/unstarve-summary.txt && -s gathered/unstarve-gather.log ]] || { tree gathered; return 1; }
     # Ended in the middle it keeps what is whole; a second run does not mix with it.
     ! FAKE=dead PATH=$room/bin:$PATH KUBECTL=kubectl MUST_GATHER_DIR=$room/gathered UNSTARVE_PLUGIN=$plugin bash "${plugin%/*}/../must-gather/gather" >out 2>err || return
     FAKE=none PATH=$room/bin:$PATH KUBECTL=kubectl MUST_GATHER_DIR=$room/gathered2 UNSTARVE_PLUGIN=$plugin bash "${plugin%/*}/../must-gather/gather" >out 2>err
@@ -283,6 +297,7 @@ for shell in "${by_each_shell[@]}"; do
         ok "$shell: SIG$signal leaves nothing" leaves_nothing $signal self must-gather -o bundle
     done
     ok "$shell: Ctrl-C leaves nothing" leaves_nothing INT group must-gather -o bundle
+    ok "$shell: SIGTERM while it starts leaves nothing" ends_early
     ok "$shell: a reader that goes first leaves nothing" ends_with_its_reader
     ok "$shell: Ctrl-C of one command" leaves_nothing INT group status node-a
 done

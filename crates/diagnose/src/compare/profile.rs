@@ -170,12 +170,17 @@ impl Profile {
         let first = self.slice_at(world, start).min(last);
         let role = self.role(world, actor);
         let (zero, total) = (self.zero(world), end.since(start).0.max(1));
-        let mut before = 0;
+        // What lies before and after the selected time is in no slice.
+        let selected = self.selection.to.map_or(end, |to| to.on(world.start).min(end)).since(start).0;
+        let mut before = zero.since(start).0.min(selected);
         for index in first..=last {
             let next = Time(zero.0.saturating_add(self.length.0.saturating_mul(index as u64 + 1)));
-            let until = if index == last { total } else { next.since(start).0.min(total) };
+            let until = if index == last { selected } else { next.since(start).0.min(selected) };
             let up_to = |amount: u64, time: u64| (u128::from(amount) * u128::from(time) / u128::from(total)) as u64;
-            let part = |amount: u64| up_to(amount, until) - up_to(amount, before);
+            let part = |amount: u64| match (before, until) {
+                (0, until) if until == total => amount,
+                _ => up_to(amount, until) - up_to(amount, before),
+            };
             add(self.everyone.slice(index), &part);
             if let Some(role) = role {
                 add(self.courses[role].1.slice(index), &part);

@@ -40,6 +40,8 @@ type Each<'a> = &'a mut dyn FnMut(&str, &OwnedFd, &mut Vec<Problem>) -> Result<(
 pub(crate) const MAX_INPUT_BYTES: u64 = 64 << 20;
 /// Maximum size of a merged file.
 pub(crate) const MAX_OUTPUT_BYTES: u64 = 1 << 30;
+/// How often a run makes a directory that others sweep.
+const MOST_TRIES: usize = 8;
 /// In `state/`: who has its lock may change the store.
 const LOCK_NAME: &str = "lock";
 /// Whoever can open it can hold up the compactor for ever.
@@ -294,13 +296,21 @@ impl Store {
 
     /// Whoever may read the store may read what is made in it; nobody else may write there.
     fn make_inner<'s>(&'s self, at: &Place<'s>, step: &str) -> Result<Place<'s>, FleetError> {
+        for _ in 0..MOST_TRIES {
+            if let Some(made) = self.try_to_make(at, step)? {
+                return Ok(made);
+            }
+        }
+        Err(at.io("make", step, io::Error::from(io::ErrorKind::NotFound)))
+    }
+
+    /// `None`: another run took it for one of a run that was killed.
+    fn try_to_make<'s>(&'s self, at: &Place<'s>, step: &str) -> Result<Option<Place<'s>>, FleetError> {
         let failed = |error: io::Error| at.io("make", step, error);
         let hidden = format!("{HIDDEN_PREFIX}{:016x}", random().map_err(failed)?);
         mkdirat(at.directory(), hidden.as_str(), Mode::from_raw_mode(0o700)).map_err(|error| failed(error.into()))?;
-        let missing = || failed(io::Error::from(io::ErrorKind::NotFound));
         let Some(made) = at.inner(&hidden)? else {
-            // Another run was faster, and has swept it.
-            return at.inner(step)?.ok_or_else(missing);
+            return at.inner(step);
         };
         let mut mode = 0o700 | (self.mode & 0o055);
         if fchown(made.directory(), None, Some(rustix::process::Gid::from_raw(self.group))).is_err() {
@@ -309,23 +319,25 @@ impl Store {
         fchmod(made.directory(), Mode::from_raw_mode(mode)).map_err(|error| failed(error.into()))?;
         // It has its name when it has its mode: a run that is killed in between leaves none that readers cannot open.
         (self.ground.before)(Effect::Name(step)).map_err(failed)?;
-        match renameat_with(at.directory(), hidden.as_str(), at.directory(), step, RenameFlags::NOREPLACE) {
-            // File systems without the flag: a directory replaces at most an empty one.
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                renameat(at.directory(), hidden.as_str(), at.directory(), step)
-                    .map_err(|error| failed(error.into()))?;
-            }
-            // Another run was faster, and perhaps has swept ours.
-            Err(Errno::EXIST | Errno::NOENT) => {}
+        let mut renamed = renameat_with(at.directory(), hidden.as_str(), at.directory(), step, RenameFlags::NOREPLACE);
+        // File systems without the flag: a directory replaces at most an empty one.
+        if let Err(Errno::INVAL | Errno::NOSYS) = renamed
+            && at.inner(step)?.is_none()
+        {
+            renamed = renameat(at.directory(), hidden.as_str(), at.directory(), step);
+        }
+        match renamed {
+            // Another run was faster, or has swept ours.
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOENT | Errno::INVAL | Errno::NOSYS) => {}
             renamed => renamed.map_err(|error| failed(error.into()))?,
         }
-        // Those of runs that were killed, or slower: only now that theirs is there can a run that lives do without its own.
+        // Those of runs that were killed, and of slower ones, which try again.
         for name in at.names()?.texts.iter().filter(|name| name.starts_with(HIDDEN_PREFIX)) {
             // A hidden file, or a directory with something in it, stays.
             let _ = unlinkat(at.directory(), name.as_str(), AtFlags::REMOVEDIR);
         }
         at.sync()?;
-        at.inner(step)?.ok_or_else(missing)
+        at.inner(step)
     }
 
     /// Whether nobody else can have replaced the trees.

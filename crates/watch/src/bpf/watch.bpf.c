@@ -40,7 +40,7 @@ static __always_inline void disbelieve(struct cpu *c, u32 cpu, struct task *it, 
 	c->disbelieved++;
 }
 
-/* Who has the CPU has become real-time since it took it, which no event says: all that waits behind it and is not counted yet waits for that. */
+/* Who has the CPU has become real-time since it took it, which no event says: all that waits behind it and is not counted yet waits for that. Its own priority, which no lock that it holds raises. */
 static __always_inline void see_raised(struct cpu *c, s32 prio)
 {
 	if (c->rank || !rank(prio))
@@ -123,7 +123,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 		disbelieve(c, cpu, it, now);
 	c->doubtful = 0;
 	if (tid && as_thought)
-		see_raised(c, prev->prio);
+		see_raised(c, prev->normal_prio);
 	account(c, cpu, now, as_thought || c->role != IDLE ? AT_SWITCH : UNSEEN);
 	pass(c, now);
 	if (!as_thought)
@@ -312,7 +312,7 @@ int poke(void *context)
 	if (now < c->since)
 		now = c->since;
 	if (c->known && c->role != IDLE && c->tid == BPF_CORE_READ(task, pid))
-		see_raised(c, BPF_CORE_READ(task, prio));
+		see_raised(c, BPF_CORE_READ(task, normal_prio));
 	pass(c, now);
 	/* All of them: what is seen of a note on some machines is a mark alone. */
 	for (role = 0; role < ROLES; role++)

@@ -41,7 +41,7 @@ impl<'a> Pair<'a> {
             culprit_task: wait
                 .filter(|wait| culprit.is_some_and(|culprit| wait.is_mostly_behind(culprit)))
                 .and_then(|wait| wait.occupant)
-                .or_else(|| self.real_time_task(most_by_others?, met.since)),
+                .or_else(|| self.real_time_task(most_by_others?.0, met.since)),
             rule,
             ns: most.map_or(Nanos(0), |(_, ns)| ns),
             longest,
@@ -66,8 +66,8 @@ impl<'a> Pair<'a> {
 
     /// The real-time program that has had most of the CPU on which the role lost most lately, if a wait that is over was behind such programs.
     /// If it is unknown on which CPU, of the one that such programs had more than all others together. Nobody if less was lost there lately than half of
-    /// what was lost before, in proportion to the time: then most of it was perhaps another one's doing. Nor if such programs had too little of that CPU.
-    fn real_time_task(&self, (row, blamed): (Blame, Nanos), since: u64) -> Option<TaskId> {
+    /// what was lost there since `since`, in proportion to the time: then most of it was perhaps another one's doing. Nor if they had too little of it.
+    fn real_time_task(&self, row: Blame, since: u64) -> Option<TaskId> {
         if Some(row.occupant) != RoleKind::RealTime.fixed_id() || self.id == row.occupant {
             return None;
         }
@@ -75,19 +75,23 @@ impl<'a> Pair<'a> {
         let then = self.at_or_before(since.max(now.at.trace.0.saturating_sub(WINDOW)));
         let lost = |here: &CpuWaits| lost(here, then, now);
         let most = self.on_cpus(then, now).filter(|here| lost(here) > 0).max_by_key(lost);
-        let most = most.map(|here| (here.cpu, here.by_class));
+        let most = most.map(|here| here.cpu);
         let only = || {
             let all = now.real_time_of_all_since(then);
             let cpus = (0..now.real_time.len() as u32).map(CpuId);
             cpus.max_by_key(|cpu| now.real_time_since(then, *cpu))
-                .map(|cpu| (cpu, now.real_time_since(then, cpu)))
-                .filter(|(_, had)| had.0.saturating_mul(2) > all.0)
+                .filter(|cpu| now.real_time_since(then, *cpu).0.saturating_mul(2) > all.0)
         };
-        let (cpu, lately) = most.or_else(only)?;
-        let passed = |then: &Reading| now.at.trace.since(then.at.trace);
-        let share = blamed.share_of(passed(self.at_or_before(since)));
-        let is_alarming = now.real_time_since(then, cpu).share_of(passed(then)) >= ALARMING_SHARE;
-        now.real_time_task(cpu).filter(|_| is_alarming && 2.0 * lately.share_of(passed(then)) >= share)
+        let cpu = most.or_else(only)?;
+        // The same sum of the same CPU, in each time.
+        let share = |then: &Reading| {
+            let had = now.real_time_since(then, cpu);
+            let ns = if most.is_some() { self.on_cpu(then, now, cpu).map_or(had, |here| here.by_class) } else { had };
+            ns.share_of(now.at.trace.since(then.at.trace))
+        };
+        let had = now.real_time_since(then, cpu).share_of(now.at.trace.since(then.at.trace));
+        now.real_time_task(cpu)
+            .filter(|_| had >= ALARMING_SHARE && 2.0 * share(then) >= share(self.at_or_before(since)))
     }
 
     /// The longest wait since then, including waits in progress.
@@ -179,7 +183,7 @@ mod tests {
             let pair = Pair { id, role, before: &before, reading: &reading, past: &past };
             let since = at(0).trace.0;
             let most = pair.preferred_since(since).into_iter().next().expect("blame");
-            let named = pair.real_time_task(most, since).map(|task| task.tid.0);
+            let named = pair.real_time_task(most.0, since).map(|task| task.tid.0);
             assert_eq!(named, expected, "{first} ms and then {lately} ms of each second");
         }
     }

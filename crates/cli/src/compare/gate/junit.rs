@@ -12,7 +12,7 @@ struct TestCase {
     text: String,
 }
 
-/// A test case for each role and finding; what is undecided is an error, which is no pass. An obstacle is one unless the gate passes all the same.
+/// A test case for each role and finding; what is undecided is an error, which is no pass. An obstacle is an error unless the verdict is better or same.
 pub fn write(gate: &Gate) -> Result<String> {
     let mut cases: Vec<TestCase> = gate.cases.iter().map(of_case).collect();
     let is_passed = matches!(gate.verdict, Judgement::Better | Judgement::Same);
