@@ -103,8 +103,8 @@ done
 set_options '# CONFIG_%s is not set' MODULE_SIG SECURITY INTEGRITY XEN HYPERV PCI_XEN NUMA_BALANCING DRM FB SOUND USB_SUPPORT INPUT_MISC WLAN WIRELESS SCSI ATA HIBERNATION SUSPEND KEXEC \
     KEXEC_FILE CRASH_DUMP EFI_MIXED NETFILTER INFINIBAND DAMON CXL_BUS VIRTUALIZATION HAMRADIO CAN BT MEDIA_SUPPORT HWMON THERMAL POWER_SUPPLY I2C SPI \
     DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT DEBUG_INFO_DWARF4 DEBUG_INFO_DWARF5 DEBUG_INFO_BTF WERROR IPV6_SEG6_LWTUNNEL TCG_TPM GCC_PLUGINS CC_OPTIMIZE_FOR_SIZE \
-    LOCALVERSION_AUTO
-set_options 'CONFIG_%s=y' DEBUG_INFO_NONE
+    LOCALVERSION_AUTO MODULE_COMPRESS MODULE_COMPRESS_ALL MODULE_COMPRESS_GZIP MODULE_COMPRESS_XZ MODULE_COMPRESS_ZSTD
+set_options 'CONFIG_%s=y' DEBUG_INFO_NONE MODULE_COMPRESS_NONE
 set_options 'CONFIG_%s=""' SYSTEM_TRUSTED_KEYS
 set_options "CONFIG_%s=\"-$name\"" LOCALVERSION
 jobs=${JOBS:-$(nproc --all)}
@@ -118,6 +118,7 @@ staging=$out/staging
 run modules_install INSTALL_MOD_PATH="$staging" INSTALL_MOD_STRIP=1 DEPMOD=true
 find "$staging" -name '*.ko' -exec mv -t "$out/modules" {} +
 rm -rf "$staging"
+compgen -G "$out/modules/virtio_blk.ko" >/dev/null || { echo "$0: virtio_blk.ko was not built" >&2; exit 1; }
 cp "$tree/arch/x86/boot/bzImage" "$out/vmlinuz"
 cp "$tree/.config" "$out/config"
 say "$(du -sh "$out" | cut -f1) in $out, tree and objects $(du -sh "$tree" | cut -f1)"
