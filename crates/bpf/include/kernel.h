@@ -114,6 +114,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	int prio;
+	int normal_prio;
 	/* Integers of another size, without a sign, from 7.0 on: libbpf adapts loads of such only. */
 	unsigned int on_cpu;
 	unsigned int on_rq;
