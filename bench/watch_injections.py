@@ -25,6 +25,8 @@ LASTS = 4.0
 # Of the victim's own schedstat while its episode lasted; and the part of the culprit's runs that may lie outside.
 TOLERANCE = 0.05
 SAMPLED = 0.02
+# The kernel adds a wait to its sum at about the moment at which its episode ends, perhaps after a sample of that moment.
+MARGIN_NS = 50_000_000
 # Of who samples. In real time it would be one of those that it looks for.
 SAMPLERS_NICE = -20
 # A limit that has stopped its group for less than this part of the victim's waits is not their cause: the victim waited for others.
@@ -230,7 +232,7 @@ def judge(planted, episodes):
     if own:
         longest = max(own, key=lambda episode: episode["waited_ns"])
         end, said = longest["ended_at_ns"], longest["waited_ns"] / 1e6
-        begin = end - longest["duration_ns"]
+        begin, end = end - longest["duration_ns"] - MARGIN_NS, end + MARGIN_NS
         samples = planted["samples"]
         waited = grown(samples, begin, end, 1) / 1e6
         if abs(said - waited) > TOLERANCE * waited:
