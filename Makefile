@@ -52,7 +52,7 @@ test-spark: ## the views by a Spark of a master and two workers, spark-submit an
 	tools/setup.sh engines
 	views/test_spark.py
 
-test-kubernetes: build ## kubectl unstarve on a real API server, kubelet and containerd in a network of their own; needs root and Go, which builds Kubernetes once (20 minutes)
+test-kubernetes: build ## kubectl unstarve on a real API server, kubelet and containerd in a network of their own; needs root and Go, which builds Kubernetes once
 	tools/test_kubernetes.sh "$$CARGO_TARGET_DIR/release/unstarve"
 
 test-dist: dist ## uses what `make dist` made: in an empty root, a fresh Debian, a guest with systemd, as an rpm, as a pod, and built again; needs root

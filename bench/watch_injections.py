@@ -24,7 +24,7 @@ from pathlib import Path
 LASTS = 4.0
 # Of the victim's own schedstat while its episode lasted; and the part of the culprit's runs that may lie outside.
 TOLERANCE = 0.05
-SAMPLED = 0.02
+SAMPLING_PERIOD_S = 0.02
 # The kernel adds a wait to its sum at about the moment at which its episode ends, perhaps after a sample of that moment.
 MARGIN_NS = 50_000_000
 # Of who samples. In real time it would be one of those that it looks for.
@@ -152,7 +152,7 @@ def sample(children):
         hogs = [latest[pid][0] for pid in children[1:]]
         samples.append((time.time_ns(), latest[children[0]][1], sum(hogs)))
         left = [pid for pid in left if os.waitpid(pid, os.WNOHANG) == (0, 0)]
-        time.sleep(SAMPLED)
+        time.sleep(SAMPLING_PERIOD_S)
     return samples
 
 

@@ -21,7 +21,7 @@ fi
 # Of another release it is built anew.
 if [[ $("$into/kubelet" --version 2>/dev/null || :) != "Kubernetes $version" ]]; then
     command -v go >/dev/null || { echo "kubernetes: no go here, which builds Kubernetes" >&2 && exit 1; }
-    echo "kubernetes: building Kubernetes $version: 20 minutes on two CPUs, 4 GB" >&2
+    echo "kubernetes: building Kubernetes $version, which takes long" >&2
     number=${version#v}
     flags="-s -w -X k8s.io/component-base/version.gitVersion=$version -X k8s.io/client-go/pkg/version.gitVersion=$version"
     flags+=" -X k8s.io/component-base/version.gitMajor=${number%%.*} -X k8s.io/component-base/version.gitMinor=$(cut -d. -f2 <<<"$number")"

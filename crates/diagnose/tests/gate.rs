@@ -169,7 +169,8 @@ fn run(seed: u64, planted: Planted) -> Side {
     side(Box::new(scene.source()), &Options::default(), |_| {}).expect("it has events")
 }
 
-const PLANTED: [Planted; 5] = [Planted::Nothing, Planted::Hog, Planted::Stall, Planted::Forever, Planted::Slower];
+const PLANTED_CHANGES: [Planted; 5] =
+    [Planted::Nothing, Planted::Hog, Planted::Stall, Planted::Forever, Planted::Slower];
 /// How many recordings the base has.
 const BASES: [usize; 3] = [1, 3, 5];
 
@@ -178,7 +179,7 @@ fn verdicts(seed: u64) -> Vec<((usize, Planted), Gate)> {
     let base: Vec<Side> = (0..5).map(|index| run(seed * 1_000 + index, Planted::Nothing)).collect();
     let base: Vec<Named<'_>> = base.iter().map(|side| Named { name: "base", side }).collect();
     let mut gates = Vec::new();
-    for planted in PLANTED {
+    for planted in PLANTED_CHANGES {
         let new = run(seed * 1_000 + 500, planted);
         let new = [Named { name: "new", side: &new }];
         gates.extend(BASES.map(|bases| ((bases, planted), judge(&base[..bases], &new, &Terms::default()))));
@@ -189,7 +190,7 @@ fn verdicts(seed: u64) -> Vec<((usize, Planted), Gate)> {
 #[test]
 fn noise_is_not_worse_and_what_is_planted_is() {
     let gates: Vec<((usize, Planted), Gate)> = (1..=SEEDS).flat_map(verdicts).collect();
-    for (bases, planted) in BASES.into_iter().flat_map(|bases| PLANTED.map(|planted| (bases, planted))) {
+    for (bases, planted) in BASES.into_iter().flat_map(|bases| PLANTED_CHANGES.map(|planted| (bases, planted))) {
         let of = || gates.iter().filter(|(about, _)| *about == (bases, planted)).map(|(_, gate)| gate);
         let [better, same, worse, undecided] =
             Judgement::ALL.map(|one| of().filter(|gate| gate.verdict == one).count());

@@ -83,15 +83,15 @@ impl<'a> Pair<'a> {
                 .filter(|cpu| now.real_time_since(then, *cpu).0.saturating_mul(2) > all.0)
         };
         let cpu = most.or_else(only)?;
+        let share = |ns: Nanos, then: &Reading| ns.share_of(now.at.trace.since(then.at.trace));
+        let had = |then: &Reading| share(now.real_time_since(then, cpu), then);
         // The same sum of the same CPU, in each time.
-        let share = |then: &Reading| {
-            let had = now.real_time_since(then, cpu);
-            let ns = if most.is_some() { self.on_cpu(then, now, cpu).map_or(had, |here| here.by_class) } else { had };
-            ns.share_of(now.at.trace.since(then.at.trace))
+        let lost = |then: &Reading| match most.and_then(|cpu| self.on_cpu(then, now, cpu)) {
+            Some(here) => share(here.by_class, then),
+            None => had(then),
         };
-        let had = now.real_time_since(then, cpu).share_of(now.at.trace.since(then.at.trace));
-        now.real_time_task(cpu)
-            .filter(|_| had >= ALARMING_SHARE && 2.0 * share(then) >= share(self.at_or_before(since)))
+        let is_its_doing = had(then) >= ALARMING_SHARE && 2.0 * lost(then) >= lost(self.at_or_before(since));
+        now.real_time_task(cpu).filter(|_| is_its_doing)
     }
 
     /// The longest wait since then, including waits in progress.

@@ -26,9 +26,7 @@ struct Sample {
 }
 
 fn sample(pid: u32, at: Time) -> Option<Sample> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
-    let mut numbers = text.split_ascii_whitespace().map(str::parse);
-    let (ran, waited) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let (ran, waited) = stage::ran_and_waited(pid)?;
     Some(Sample { at, ran, waited })
 }
 

@@ -70,12 +70,9 @@ pub fn is_counted() -> Ended {
     let equal = Load::spin(&[], Duration::from_secs(20))?;
     group.add(&equal)?;
     // On a machine with much to do, it takes a while to begin.
-    let ran = |load: &Load| {
-        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", load.0.id())).unwrap_or_default();
-        text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
-    };
+    let runs = || stage::ran_and_waited(equal.0.id()).is_some_and(|(ran, _)| ran >= 100_000_000);
     let began = Instant::now();
-    while ran(&equal) < 100_000_000 && began.elapsed() < Duration::from_secs(4) {
+    while !runs() && began.elapsed() < Duration::from_secs(4) {
         thread::sleep(Duration::from_millis(50));
     }
     for between in [RAISED * 2, Duration::from_millis(100)] {

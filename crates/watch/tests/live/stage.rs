@@ -37,6 +37,13 @@ impl From<EngineError> for Stop {
 
 pub type Ended = Result<(), Stop>;
 
+/// The kernel's own sums of a task, in nanoseconds: on a CPU, and waiting for one.
+pub fn ran_and_waited(pid: u32) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    let mut numbers = text.split_ascii_whitespace().map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
 /// Runs a trial, for so long at most.
 pub fn run(trial: fn() -> Ended) -> Result<Completion, Failed> {
     let (done, result) = mpsc::channel();
