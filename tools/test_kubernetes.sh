@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # kubectl-unstarve on a real cluster of one node: kube-apiserver, controller manager, scheduler and kubelet of one release, etcd, containerd and runc,
 # all in a network and mount namespace of their own, with an image that holds the program. `exec` goes from kubectl by the API server, the kubelet and
-# containerd into the container. A second node has no kubelet: one that is down. Needs root, Go (which builds Kubernetes once, which takes long,
+# containerd into the container. A second node has no kubelet: one that is down. Needs root, Go (it builds Kubernetes once, which takes long and
 # 4 GB) and Debian's packages of the rest; what is missing is said.
 #
 #     tools/test_kubernetes.sh [program]      by default the one that cargo test built
