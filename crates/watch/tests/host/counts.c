@@ -115,11 +115,11 @@ static struct rq runqueue;
 static struct cfs_rq fair = { &runqueue };
 static struct cgroup root;
 static struct css_set in_root = { &root };
-static struct task_struct idle = { .comm = "swapper", .prio = 120 };
+static struct task_struct idle = { .comm = "swapper", .prio = 120, .normal_prio = 120 };
 
 static struct task_struct named(int pid, int prio)
 {
-	struct task_struct task = { .pid = pid, .tgid = pid, .prio = prio, .on_rq = 1, .comm = "x" };
+	struct task_struct task = { .pid = pid, .tgid = pid, .prio = prio, .normal_prio = prio, .on_rq = 1, .comm = "x" };
 
 	task.se.load.weight = NICE_0_WEIGHT << 10;
 	task.se.cfs_rq = &fair;
@@ -742,7 +742,7 @@ static void real_time_programs_are_remembered(void)
 	go(&fair_one, &raised, 1);
 	mono += 100 * MS;
 	/* No switch said so. */
-	raised.prio = 50;
+	raised.prio = raised.normal_prio = 50;
 	go(&raised, &short_ones, 1);
 	CHECK(r[1].tid == 8 && r[1].ns == 100 * MS, "%u %llu", r[1].tid, r[1].ns);
 	for (i = 0; i < 1000; i++) {

@@ -51,7 +51,7 @@ struct task_group {
 	} css;
 };
 struct task_struct {
-	int pid, tgid, prio;
+	int pid, tgid, prio, normal_prio;
 	unsigned int on_cpu, on_rq, flags, __state, cpu;
 	long state;
 	unsigned long nvcsw, nivcsw, stack_canary;
