@@ -113,8 +113,9 @@ pub fn a_hog_over_a_group(stage: &Stage) -> Ended {
     assert_eq!(trigger["culprit"]["role"], "real-time", "{episode}");
     // How bad it is by then depends on when the watch looks.
     assert_ne!(trigger["severity"], "info", "stays of 80 ms: {episode}");
+    // One stay of 80 ms can be an alarm alone: then no time was looked at.
     let (lost, span) = (trigger["lost_ns"].as_u64(), trigger["span_ns"].as_u64());
-    assert!(lost > Some(0) && lost < span, "a part of the last seconds: {episode}");
+    assert!(lost > Some(0) && (span == Some(0) || lost < span), "a part of the last seconds: {episode}");
     assert_eq!(
         (&episode["culprit"]["comm"], &episode["finding"]),
         (&"hog".into(), &"rt-starvation".into()),
