@@ -25,17 +25,25 @@ fn text(bytes: &[u8]) -> &str {
 #[test]
 fn exit_codes_are_those_of_the_page() {
     let (good, worse, other) = (testdata(GOOD), testdata(WORSE), testdata(OTHER_KERNEL));
-    let cases: [(&[&str], i32, &str); 10] = [
-        (&[&good, &good, "--fail-on", "worse"], 0, "Same. No thread waits 2 times as long"),
+    let place = tempfile::tempdir().expect("a directory");
+    let (like_good, link) = (place.path().join("like-good.dat"), place.path().join("link.dat"));
+    fs::copy(&good, &like_good).expect("copied");
+    std::os::unix::fs::symlink(&good, &link).expect("a link");
+    let [like_good, link] = [like_good, link].map(|path| path.to_str().expect("text").to_owned());
+    let cases: [(&[&str], i32, &str); 12] = [
+        (&[&good, &like_good, "--fail-on", "worse"], 0, "Same. No thread waits 2 times as long"),
         (&[&good, &worse, "--fail-on", "worse"], 1, "Worse. ksoftirqd/1 is starved by wl (real-time)"),
         (&[&good, &worse, "--fail-on", "never"], 0, "Worse. "),
         (&[&worse, &good, "--fail-on", "worse"], 0, "Better. "),
-        (&["--base", &good, "--base", &good, &worse], 1, "Worse. "),
-        (&["--base", &good, &good, &worse], 1, "Worse. "),
+        (&["--base", &good, "--base", &like_good, &worse], 1, "Worse. "),
+        (&["--base", &good, &like_good, &worse], 1, "Worse. "),
+        // One recording is one run, by whatever name.
+        (&["--base", &good, "--base", &link, &worse], 2, ""),
+        (&["--base", &good, &worse, &link], 2, ""),
         (&[&good, &other, "--fail-on", "worse"], 3, "it is another machine"),
         (&[&good, "/nonexistent", "--fail-on", "worse"], 2, ""),
-        (&[&good, &good, "--fail-on", "worse", "--task", "nobody"], 2, ""),
-        (&[&good, &good, "--margin", "1"], 2, ""),
+        (&[&good, &like_good, "--fail-on", "worse", "--task", "nobody"], 2, ""),
+        (&[&good, &like_good, "--margin", "1"], 2, ""),
     ];
     for (arguments, code, expected) in cases {
         let output = compare(arguments);

@@ -211,6 +211,9 @@ impl GracePeriod {
     }
 }
 
+/// The nice value of [`PriorityBoost`].
+const BOOSTED: i32 = -20;
+
 /// Raises the nice priority of the calling thread, and of the threads it starts, above ordinary tasks.
 pub(crate) struct PriorityBoost {
     before: i32,
@@ -219,7 +222,15 @@ pub(crate) struct PriorityBoost {
 impl PriorityBoost {
     pub(crate) fn raise() -> Option<PriorityBoost> {
         let before = getpriority_process(None).ok()?;
-        setpriority_process(None, -20).ok().map(|()| PriorityBoost { before })
+        setpriority_process(None, BOOSTED).ok().map(|()| PriorityBoost { before })
+    }
+
+    /// Runs `work` with the original priority, which it may inherit.
+    pub(crate) fn pause<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _ = setpriority_process(None, self.before);
+        let result = work();
+        let _ = setpriority_process(None, BOOSTED);
+        result
     }
 }
 
@@ -292,7 +303,8 @@ mod tests {
     fn a_priority_boost_ends() {
         let before = getpriority_process(None).expect("a priority");
         if let Some(boost) = PriorityBoost::raise() {
-            assert_eq!(getpriority_process(None).expect("a priority"), -20);
+            assert_eq!(boost.pause(|| getpriority_process(None)).expect("a priority"), before);
+            assert_eq!(getpriority_process(None).expect("a priority"), BOOSTED);
             drop(boost);
         }
         assert_eq!(getpriority_process(None).expect("a priority"), before);

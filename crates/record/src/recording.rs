@@ -139,7 +139,6 @@ pub fn record(
     let drain = Drain::start(instance, &cpus, &output_dir, room, set_up.interval, redactor.as_ref(), &signals)?;
     let started = Instant::now();
     instance.set("tracing_on", "1")?;
-    drop(boost);
     let begin = HostAtStart::look(clocks::now(instance, &set_up.clock, &cpus));
     announce(options, notices);
     look_at_leftovers(output_dir.place(), notices);
@@ -149,6 +148,7 @@ pub fn record(
         drain: &drain,
         instance,
         away: away.as_ref(),
+        boost: boost.as_ref(),
         started,
         ended: None,
         begin,
@@ -171,6 +171,8 @@ pub fn record(
     // Before our own threads end, which are in the trace too.
     let Session { mut begin, between, .. } = session;
     let snapshot = begin.snapshot().clone().finished_by(unstarve_host::take(&Root::host()));
+    // The file is written at an ordinary program's priority.
+    drop(boost);
     let mut snapshot = between.into_iter().fold(snapshot, Snapshot::joined_by);
     snapshot.clock_pairs.extend(end);
     let snapshot = redacted(snapshot, redactor.as_ref());
@@ -295,6 +297,8 @@ struct Session<'a> {
     drain: &'a Drain,
     instance: &'a Instance,
     away: Option<&'a CpuAvoidance>,
+    /// The host is read in time also beside what starves ordinary tasks.
+    boost: Option<&'a PriorityBoost>,
     started: Instant,
     /// How long it recorded, if it ended early.
     ended: Option<Duration>,
@@ -363,6 +367,7 @@ impl Session<'_> {
         let Until::CommandEnds(words) = &self.options.until else { return Ok(None) };
         self.begin.snapshot();
         let start = || Running::start(words);
+        let start = || self.boost.map_or_else(start, |boost| boost.pause(start));
         self.away.map_or_else(start, |away| away.pause(start)).map(Some)
     }
 }

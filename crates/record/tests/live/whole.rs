@@ -100,7 +100,10 @@ pub fn a_command_s_own_tasks_are_in_the_snapshot() -> Outcome {
     let snapshot = Contents::of(&output).info.snapshot.expect("a snapshot in the file");
     let snapshot = Snapshot::from_json(&snapshot).expect("our snapshot");
     let gone = |tid: u32| !std::path::Path::new(&format!("/proc/{tid}")).exists();
-    assert!(snapshot.tasks.iter().any(|task| task.comm == "sleep" && gone(task.tid.0)), "it lived only in between");
+    let slept = snapshot.tasks.iter().find(|task| task.comm == "sleep" && gone(task.tid.0));
+    let slept = slept.expect("it lived only in between");
+    let own = rustix::process::getpriority_process(None).expect("a priority");
+    assert_eq!(slept.nice, own, "the recorder raises itself, and not what it starts");
     Ok(Completion::Completed)
 }
 

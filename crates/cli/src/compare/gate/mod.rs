@@ -110,6 +110,7 @@ impl LowGate {
             _ => (self.base, named),
         };
         let (base, new) = (files(&base)?, files(&new)?);
+        each_is_one_run(&base, &new)?;
         let mut outputs: Vec<(Writing, Target)> = Vec::new();
         let writings: [(Option<PathBuf>, Writing); 3] =
             [(self.junit, junit::write), (self.sarif, sarif::write), (self.markdown, markdown::write)];
@@ -133,6 +134,21 @@ impl LowGate {
             form,
         })
     }
+}
+
+/// No recording counts as two runs, and none is compared with itself: a run is as much like itself as two runs never are.
+fn each_is_one_run(base: &[PathBuf], new: &[PathBuf]) -> Result<()> {
+    let all: Vec<&PathBuf> = base.iter().chain(new).collect();
+    for (index, one) in all.iter().enumerate() {
+        if let Some(same) = all[..index].iter().find(|other| is_same_file(other, one)) {
+            bail!(
+                "{} and {} are one recording: each has to be of another run",
+                output::shown(same),
+                output::shown(one)
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The recordings that the names stand for: a directory stands for the files in it.
