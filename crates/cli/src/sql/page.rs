@@ -68,7 +68,7 @@ type Ask<'a> = &'a dyn Fn(&str) -> Result<Vec<Row>>;
 fn fleet(page: &Page<'_>, ask: Ask<'_>) -> Result<Fleet> {
     let rows = rows_of_tables(ask)?;
     let periods = periods(page.changed_at, ask)?;
-    let cells = cells(ask)?;
+    let cells = cells(page.changed_at, ask)?;
     let roles = roles(&cells);
     let (hosts, rest) = hosts(periods, cells, &roles, others(ask)?);
     Ok(Fleet {
@@ -113,40 +113,95 @@ fn changed_ms(changed_at: Option<&str>, ask: Ask<'_>) -> Result<Option<i64>> {
     Ok(rows.first().map(|row| moment(row, "ms")))
 }
 
-/// What a host waited under one kernel and one set of labels, and for how long it was watched.
-struct Watched {
+/// A machine: by its name, and by its id, for two machines can have one name.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+struct Machine {
     host: String,
+    id: Option<String>,
+}
+
+impl Machine {
+    fn of(row: &Row) -> Machine {
+        Machine { host: text(row, "host").unwrap_or_default(), id: text(row, "machine_id") }
+    }
+
+    /// The name on the page, with the beginning of its id where another machine has that name.
+    fn name(&self, is_shared: bool) -> String {
+        match self.id.as_deref().filter(|_| is_shared) {
+            Some(id) => shown(&format!("{} ({})", self.host, id.chars().take(8).collect::<String>())),
+            None => shown(&self.host),
+        }
+    }
+}
+
+/// Rows that an early version wrote have no machine's id: they are of the only machine with their name, if there is only one.
+const ONLY_MACHINES: &str = "only_machines as (
+        select host, min(machine_id) as id from (
+            select distinct host, machine_id from wait_rollup union select distinct host, machine_id from blame_rollup
+            union select distinct host, machine_id from hosts union select distinct host, machine_id from episodes)
+        group by host having min(machine_id) = max(machine_id))";
+
+/// Each machine's hours, as `kernel_thread_waits` judges them: all that is waited is blamed, to the nanosecond. Hours in which both tables
+/// agree count (`counts`); if there is none, those of blame alone, without a time that was watched.
+fn hours_that_count(changed_at: Option<&str>) -> String {
+    let late = late(changed_at);
+    format!(
+        "{ONLY_MACHINES},
+        parts as (
+            select host, machine_id, kernel, labels, ts, wide(span_ns) as watched, wide(null) as waited, wide(null) as blamed,
+                wide(null) as ns from watched
+            union all select host, machine_id, kernel, labels, ts, null, sum_ns, null, null from wait_rollup
+            union all select host, machine_id, kernel, labels, ts, null, null, ns, 0 from blame_rollup
+            union all select host, machine_id, kernel, labels, ts, null, null, null, ns from starved_kernel_threads),
+        hours as (
+            select p.host, coalesce(p.machine_id, named.id) as machine_id, kernel, labels, {late} as late, date_trunc('hour', ts) as hour,
+                min(ts) as first, max(ts) as last, sum(watched) as watched, sum(waited) as waited, sum(blamed) as blamed,
+                coalesce(sum(ns), case when sum(waited) = 0 then 0 end) as ns
+            from parts p left join only_machines named on p.host is not distinct from named.host group by all),
+        judged as (
+            select *, case when watched is null or blamed > waited then 'wait_rollup'
+                when waited > coalesce(blamed, 0) then 'blame_rollup' end as missing
+            from hours),
+        counted as (
+            select *, missing is null or missing = 'wait_rollup'
+                and not bool_or(missing is null) over (partition by host, machine_id, kernel, labels, late) as counts
+            from judged)"
+    )
+}
+
+fn late(changed_at: Option<&str>) -> String {
+    match changed_at {
+        Some(at) => format!("ts >= {}::timestamptz", quoted(at)),
+        None => "false".to_owned(),
+    }
+}
+
+/// What a machine waited under one kernel and one set of labels, and for how long it was watched.
+struct Watched {
+    machine: Machine,
     period: FleetPeriod,
     last_ms: i64,
 }
 
 /// Rows of blame without any starvation show that nobody was starved; without rows nothing is known.
 fn periods(changed_at: Option<&str>, ask: Ask<'_>) -> Result<Vec<Watched>> {
-    let late = match changed_at {
-        Some(at) => format!("ts >= {}::timestamptz", quoted(at)),
-        None => "false".to_owned(),
-    };
     let question = format!(
-        "with parts as (
-            select host, kernel, labels, ts, wide(span_ns) as watched, wide(null) as ns from watched
-            union all select host, kernel, labels, ts, null, 0 from blame_rollup
-            union all select host, kernel, labels, ts, null, ns from starved_kernel_threads),
-        hours as (
-            select host, kernel, labels, {late} as late, date_trunc('hour', ts) as hour, min(ts) as first, max(ts) as last,
-                sum(watched) as watched, sum(ns) as ns
-            from parts group by host, kernel, labels, late, hour),
+        "with {hours},
         periods as (
-            select host, kernel, labels, late, min(first) as first, max(last) as last, sum(watched) as watched, sum(ns) as ns,
-                count(watched) as hours, stddev_samp(share(ns, watched)) as deviation
-            from hours group by host, kernel, labels, late)
-        select host, kernel, labels, late, epoch_ms(first) as first, epoch_ms(last) as last, {watched} as watched, {ns} as ns,
-            hours, deviation
-        from periods order by periods.ns desc nulls last, host limit {MOST_PERIODS}",
+            select host, machine_id, kernel, labels, late, min(first) as first, max(last) as last,
+                case when bool_or(counts) then sum(watched) filter (where missing is null) else sum(watched) end as watched,
+                sum(ns) filter (where counts) as ns, count(*) filter (where missing is null) as hours,
+                stddev_samp(share(ns, watched)) filter (where missing is null) as deviation
+            from counted group by all)
+        select host, machine_id, kernel, labels, late, epoch_ms(first) as first, epoch_ms(last) as last, {watched} as watched,
+            {ns} as ns, hours, deviation
+        from periods order by periods.ns desc nulls last, host, machine_id limit {MOST_PERIODS}",
+        hours = hours_that_count(changed_at),
         watched = whole("watched"),
         ns = whole("ns")
     );
     let watched = |row: &Row| Watched {
-        host: text(row, "host").unwrap_or_default(),
+        machine: Machine::of(row),
         period: FleetPeriod {
             kernel: text(row, "kernel").as_deref().map(shown),
             labels: text(row, "labels").as_deref().map(shown),
@@ -164,31 +219,39 @@ fn periods(changed_at: Option<&str>, ask: Ask<'_>) -> Result<Vec<Watched>> {
     Ok(ask(&question)?.iter().map(watched).collect())
 }
 
-/// Hosts of which other tables have rows, and when the last was.
-fn others(ask: Ask<'_>) -> Result<HashMap<String, i64>> {
-    let question = "select host, epoch_ms(max(ts)) as last from (
-            select host, ts from hosts union all select host, ts from episodes)
-        where host is not null group by host";
-    let host = |row: &Row| Some((text(row, "host")?, moment(row, "last")));
-    Ok(ask(question)?.iter().filter_map(host).collect())
+/// Machines of which other tables have rows, and when the last was.
+fn others(ask: Ask<'_>) -> Result<HashMap<Machine, i64>> {
+    let question = format!(
+        "with {ONLY_MACHINES}
+        select o.host, coalesce(o.machine_id, named.id) as machine_id, epoch_ms(max(ts)) as last from (
+            select host, machine_id, ts from hosts union all select host, machine_id, ts from episodes) o
+        left join only_machines named on o.host is not distinct from named.host
+        where o.host is not null group by all"
+    );
+    Ok(ask(&question)?.iter().map(|row| (Machine::of(row), moment(row, "last"))).collect())
 }
 
-/// By host, then by role and whether it is the kernel's: for how long it waited.
-type Cells = HashMap<String, HashMap<(String, bool), u64>>;
+/// By machine, then by role and whether it is the kernel's: for how long it waited.
+type Cells = HashMap<Machine, HashMap<(String, bool), u64>>;
 
-fn cells(ask: Ask<'_>) -> Result<Cells> {
+fn cells(changed_at: Option<&str>, ask: Ask<'_>) -> Result<Cells> {
     let question = format!(
-        "select host, victim_role, is_kernel, {ns} as ns from (
-            select host, victim_role, coalesce(is_kernel_thread, false) as is_kernel, ns from starved)
-        group by host, victim_role, is_kernel order by ns desc limit {MOST_CELLS}",
-        ns = whole("sum(ns)")
+        "with {hours}
+        select c.host, c.machine_id, victim_role, coalesce(is_kernel_thread, false) as is_kernel, {ns} as ns
+        from starved s left join only_machines named on s.host is not distinct from named.host
+        join counted c on s.host is not distinct from c.host and coalesce(s.machine_id, named.id) is not distinct from c.machine_id
+            and s.kernel is not distinct from c.kernel and s.labels is not distinct from c.labels
+            and date_trunc('hour', s.ts) = c.hour and ({late}) = c.late and c.counts
+        group by c.host, c.machine_id, victim_role, is_kernel order by ns desc limit {MOST_CELLS}",
+        hours = hours_that_count(changed_at),
+        late = late(changed_at).replace("ts >=", "s.ts >="),
+        ns = whole("sum(s.ns)")
     );
     let mut cells = Cells::new();
     for row in ask(&question)? {
         let is_kernel = row.get("is_kernel").and_then(Value::as_bool).unwrap_or(false);
         let role = (text(&row, "victim_role").unwrap_or_default(), is_kernel);
-        let host = text(&row, "host").unwrap_or_default();
-        *cells.entry(host).or_default().entry(role).or_default() += number(&row, "ns");
+        *cells.entry(Machine::of(&row)).or_default().entry(role).or_default() += number(&row, "ns");
     }
     Ok(cells)
 }
@@ -211,27 +274,31 @@ fn hosts(
     periods: Vec<Watched>,
     mut cells: Cells,
     roles: &[(String, bool)],
-    others: HashMap<String, i64>,
+    others: HashMap<Machine, i64>,
 ) -> (Vec<FleetHost>, FleetRest) {
-    let mut by_host: BTreeMap<String, FleetHost> = BTreeMap::new();
-    for (host, last_ms) in others {
-        by_host.entry(host).or_default().last_ms = last_ms;
+    let mut by_machine: BTreeMap<Machine, FleetHost> = BTreeMap::new();
+    for (machine, last_ms) in others {
+        by_machine.entry(machine).or_default().last_ms = last_ms;
     }
-    for Watched { host, period, last_ms } in periods {
-        let entry = by_host.entry(host).or_default();
+    for Watched { machine, period, last_ms } in periods {
+        let entry = by_machine.entry(machine).or_default();
         entry.last_ms = entry.last_ms.max(last_ms);
         entry.watched_ns = sum(entry.watched_ns, period.watched_ns);
         entry.periods.push(period);
     }
+    let mut machines_of: HashMap<String, u32> = HashMap::new();
+    for machine in by_machine.keys() {
+        *machines_of.entry(machine.host.clone()).or_default() += 1;
+    }
     let mut hosts: Vec<FleetHost> = Vec::new();
-    for (name, mut host) in by_host {
+    for (machine, mut host) in by_machine {
         host.periods.sort_by_key(|period| period.first_ms);
-        let mut waited = cells.remove(&name).unwrap_or_default();
+        let mut waited = cells.remove(&machine).unwrap_or_default();
         if kernel_ns(&host).is_some() {
             host.ns = Some(roles.iter().map(|role| waited.remove(role).unwrap_or(0)).collect());
             host.others_ns = waited.into_values().fold(0, u64::saturating_add);
         }
-        host.name = shown(&name);
+        host.name = machine.name(machines_of.get(&machine.host).is_some_and(|machines| *machines > 1));
         hosts.push(host);
     }
     let worst = |host: &FleetHost| (share(host).unwrap_or(-1.0), kernel_ns(host).unwrap_or(0));

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::{FLEET, copy, fleet_with_a_day_before, has_duckdb, path, sql};
+use super::{FLEET, copy, fleet_with_a_day_before, has_duckdb, path, sql, write};
 
 fn rows(question: &str, place: &str) -> Vec<Vec<String>> {
     super::rows(question, place).iter().map(|line| line.split(',').map(str::to_owned).collect()).collect()
@@ -73,6 +73,63 @@ fn hosts_and_their_waits_are_those_of_the_views() {
         .sum();
     assert_eq!(rows("select sum(ns) from starved_roles", FLEET)[0][0], all.to_string());
     assert_eq!(data["fleet"]["rest"]["hosts"], 0);
+}
+
+/// Two machines with one name are two; rows without an id are of the only machine with their name; an hour of which one table has nothing
+/// divides nothing.
+#[test]
+fn machines_and_hours_are_those_of_the_views() {
+    if !has_duckdb() {
+        return;
+    }
+    let place = copy(FLEET);
+    let twin = "* replace ('f00dfeed00000000' as machine_id)";
+    let hour_before = "* replace (null::varchar as machine_id, ts - interval 1 hour as ts)";
+    for (table, question) in [
+        ("wait_rollup", format!("select {twin} from wait_rollup where host = 'host-0001'")),
+        ("blame_rollup", format!("select {twin} from blame_rollup where host = 'host-0001'")),
+        (
+            "wait_rollup",
+            format!("select {hour_before} from wait_rollup where host = 'host-0002' and ts < '2026-11-22 01:00:00Z'"),
+        ),
+        (
+            "wait_rollup",
+            format!("select {hour_before} from wait_rollup where host = 'host-0003' and ts < '2026-11-22 01:00:00Z'"),
+        ),
+        (
+            "blame_rollup",
+            format!("select {hour_before} from blame_rollup where host = 'host-0003' and ts < '2026-11-22 01:00:00Z'"),
+        ),
+    ] {
+        let hour = place.path().join(format!("merged/v1/table={table}/date=2026-11-21/hour=23"));
+        std::fs::create_dir_all(&hour).expect("it can be made");
+        let number = std::fs::read_dir(&hour).expect("it is there").count();
+        write(&question, &hour.join(format!("more-{number}.parquet")));
+    }
+    let of = |data: &Value| -> BTreeMap<String, [u64; 3]> {
+        let row = |host: &Value| {
+            let ns = host["ns"].as_array().expect("a list").iter().map(|ns| ns.as_u64().expect("a number")).sum();
+            let periods = host["periods"].as_array().expect("a list").len() as u64;
+            (
+                host["name"].as_str().expect("a name").to_owned(),
+                [host["watched_ns"].as_u64().expect("a number"), ns, periods],
+            )
+        };
+        list(data, "hosts").iter().map(row).collect()
+    };
+    let before = of(&page(&[FLEET]).1);
+    let mut after = of(&page(&[path(place.path())]).1);
+    let twins: Vec<String> = after.keys().filter(|name| name.starts_with("host-0001")).cloned().collect();
+    assert!(twins.len() == 2 && twins.contains(&"host-0001 (f00dfeed)".to_owned()), "{twins:?}");
+    for twin in twins {
+        assert_eq!(after.remove(&twin), Some(before["host-0001"]), "{twin}");
+    }
+    let whole = after.remove("host-0003").expect("it is there");
+    let [watched, ns, periods] = before["host-0003"];
+    assert!(whole[0] == watched / 2 * 3 && whole[1] > ns && whole[2] == periods, "{whole:?}, before {watched} {ns}");
+    let rest: BTreeMap<String, [u64; 3]> =
+        before.into_iter().filter(|(name, _)| !["host-0001", "host-0003"].contains(&name.as_str())).collect();
+    assert_eq!(after, rest);
 }
 
 #[test]
