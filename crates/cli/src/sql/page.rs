@@ -145,19 +145,34 @@ const ONLY_MACHINES: &str = "only_machines as (
 /// agree count (`counts`); if there is none, those of blame alone, without a time that was watched.
 fn hours_that_count(changed_at: Option<&str>) -> String {
     let late = late(changed_at);
+    // A change may be within an hour.
+    let sums = match changed_at {
+        None => {
+            "select host, machine_id, kernel, labels, ts, null, sum_ns, null, null from wait_hourly
+            union all select host, machine_id, kernel, labels, ts, null, null, ns,
+                case when is_starved and is_kernel_thread then ns else 0 end from marked_hourly"
+        }
+        Some(_) => {
+            "select host, machine_id, kernel, labels, ts, null, sum_ns, null, null from wait_rollup
+            union all select host, machine_id, kernel, labels, ts, null, null, ns, 0 from blame_rollup
+            union all select host, machine_id, kernel, labels, ts, null, null, null, ns from starved_kernel_threads"
+        }
+    };
     format!(
         "{ONLY_MACHINES},
         parts as (
             select host, machine_id, kernel, labels, ts, wide(span_ns) as watched, wide(null) as waited, wide(null) as blamed,
                 wide(null) as ns from watched
-            union all select host, machine_id, kernel, labels, ts, null, sum_ns, null, null from wait_rollup
-            union all select host, machine_id, kernel, labels, ts, null, null, ns, 0 from blame_rollup
-            union all select host, machine_id, kernel, labels, ts, null, null, null, ns from starved_kernel_threads),
+            union all {sums}),
+        by_rows as (
+            select host, machine_id, kernel, labels, {late} as late, date_trunc('hour', ts) as hour, min(ts) as first, max(ts) as last,
+                sum(watched) as watched, sum(waited) as waited, sum(blamed) as blamed, sum(ns) as ns
+            from parts group by all),
         hours as (
-            select p.host, coalesce(p.machine_id, named.id) as machine_id, kernel, labels, {late} as late, date_trunc('hour', ts) as hour,
-                min(ts) as first, max(ts) as last, sum(watched) as watched, sum(waited) as waited, sum(blamed) as blamed,
+            select r.host, coalesce(r.machine_id, named.id) as machine_id, kernel, labels, late, hour, min(first) as first, max(last) as last,
+                sum(watched) as watched, sum(waited) as waited, sum(blamed) as blamed,
                 coalesce(sum(ns), case when sum(waited) = 0 then 0 end) as ns
-            from parts p left join only_machines named on p.host is not distinct from named.host group by all),
+            from by_rows r left join only_machines named on r.host is not distinct from named.host group by all),
         judged as (
             select *, case when watched is null or blamed > waited then 'wait_rollup'
                 when waited > coalesce(blamed, 0) then 'blame_rollup' end as missing
@@ -236,15 +251,20 @@ type Cells = HashMap<Machine, HashMap<(String, bool), u64>>;
 
 fn cells(changed_at: Option<&str>, ask: Ask<'_>) -> Result<Cells> {
     let question = format!(
-        "with {hours}
-        select c.host, c.machine_id, victim_role, coalesce(is_kernel_thread, false) as is_kernel, {ns} as ns
-        from starved s left join only_machines named on s.host is not distinct from named.host
+        "with {hours},
+        by_role as (
+            select host, machine_id, kernel, labels, {late} as late, date_trunc('hour', ts) as hour, victim_role,
+                coalesce(is_kernel_thread, false) as is_kernel, sum(ns) as ns
+            from {starved} group by all)
+        select c.host, c.machine_id, victim_role, is_kernel, {ns} as ns
+        from by_role s left join only_machines named on s.host is not distinct from named.host
         join counted c on s.host is not distinct from c.host and coalesce(s.machine_id, named.id) is not distinct from c.machine_id
             and s.kernel is not distinct from c.kernel and s.labels is not distinct from c.labels
-            and date_trunc('hour', s.ts) = c.hour and ({late}) = c.late and c.counts
+            and s.hour = c.hour and s.late = c.late and c.counts
         group by c.host, c.machine_id, victim_role, is_kernel order by ns desc limit {MOST_CELLS}",
         hours = hours_that_count(changed_at),
-        late = late(changed_at).replace("ts >=", "s.ts >="),
+        late = late(changed_at),
+        starved = if changed_at.is_none() { "starved_hourly" } else { "starved" },
         ns = whole("sum(s.ns)")
     );
     let mut cells = Cells::new();
