@@ -212,7 +212,7 @@ impl GracePeriod {
 }
 
 /// The nice value of [`PriorityBoost`].
-const BOOSTED: i32 = -20;
+const BOOSTED_NICE: i32 = -20;
 
 /// Raises the nice priority of the calling thread, and of the threads it starts, above ordinary tasks.
 pub(crate) struct PriorityBoost {
@@ -222,14 +222,14 @@ pub(crate) struct PriorityBoost {
 impl PriorityBoost {
     pub(crate) fn raise() -> Option<PriorityBoost> {
         let before = getpriority_process(None).ok()?;
-        setpriority_process(None, BOOSTED).ok().map(|()| PriorityBoost { before })
+        setpriority_process(None, BOOSTED_NICE).ok().map(|()| PriorityBoost { before })
     }
 
     /// Runs `work` with the original priority, which it may inherit.
     pub(crate) fn pause<T>(&self, work: impl FnOnce() -> T) -> T {
         let _ = setpriority_process(None, self.before);
         let result = work();
-        let _ = setpriority_process(None, BOOSTED);
+        let _ = setpriority_process(None, BOOSTED_NICE);
         result
     }
 }
@@ -304,7 +304,7 @@ mod tests {
         let before = getpriority_process(None).expect("a priority");
         if let Some(boost) = PriorityBoost::raise() {
             assert_eq!(boost.pause(|| getpriority_process(None)).expect("a priority"), before);
-            assert_eq!(getpriority_process(None).expect("a priority"), BOOSTED);
+            assert_eq!(getpriority_process(None).expect("a priority"), BOOSTED_NICE);
             drop(boost);
         }
         assert_eq!(getpriority_process(None).expect("a priority"), before);
