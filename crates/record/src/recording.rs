@@ -141,7 +141,7 @@ pub fn record(
     instance.set("tracing_on", "1")?;
     let begin = HostAtStart::look(clocks::now(instance, &set_up.clock, &cpus));
     announce(options, notices);
-    look_at_leftovers(output_dir.place(), notices);
+    ordinarily(boost.as_ref(), || look_at_leftovers(output_dir.place(), notices));
     let mut session = Session {
         options,
         signals: &signals,
@@ -349,7 +349,8 @@ impl Session<'_> {
             }
             if until_keep == Some(Duration::ZERO) {
                 // Without it the recording cannot be salvaged, which is no reason to stop.
-                let _ = keep(self.begin.snapshot());
+                let begin = self.begin.snapshot();
+                let _ = ordinarily(self.boost, || keep(begin));
                 keep_at = None;
                 continue;
             }
@@ -357,7 +358,8 @@ impl Session<'_> {
             let limit = [left, until_reading, until_keep, tick].into_iter().flatten().min();
             wait(self.signals, command.as_ref(), limit)?;
             if let Some(listener) = progress.as_mut() {
-                listener(Progress::Recording { elapsed: self.started.elapsed(), bytes: self.drain.moved() });
+                let done = Progress::Recording { elapsed: self.started.elapsed(), bytes: self.drain.moved() };
+                ordinarily(self.boost, || listener(done));
             }
         }
     }
@@ -367,8 +369,16 @@ impl Session<'_> {
         let Until::CommandEnds(words) = &self.options.until else { return Ok(None) };
         self.begin.snapshot();
         let start = || Running::start(words);
-        let start = || self.boost.map_or_else(start, |boost| boost.pause(start));
+        let start = || ordinarily(self.boost, start);
         self.away.map_or_else(start, |away| away.pause(start)).map(Some)
+    }
+}
+
+/// At the priority that this program was started with.
+fn ordinarily<T>(boost: Option<&PriorityBoost>, work: impl FnOnce() -> T) -> T {
+    match boost {
+        Some(boost) => boost.pause(work),
+        None => work(),
     }
 }
 

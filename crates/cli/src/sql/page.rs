@@ -2,7 +2,7 @@
 //!
 //! What hosts write has no bound, so each question has one: what has no room is summed up, and the page says so.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
 
@@ -44,6 +44,8 @@ const MOST_CULPRITS: usize = 15;
 const MOST_EPISODES: usize = 500;
 /// Characters of a name.
 const LONGEST: usize = 200;
+/// Characters of a machine's id that tell it from another one of its name.
+const SHORT_ID: usize = 8;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -70,7 +72,7 @@ fn fleet(page: &Page<'_>, ask: Ask<'_>) -> Result<Fleet> {
     let periods = periods(page.changed_at, ask)?;
     let cells = cells(page.changed_at, ask)?;
     let roles = roles(&cells);
-    let (hosts, rest) = hosts(periods, cells, &roles, others(ask)?);
+    let (hosts, rest, names) = hosts(periods, cells, &roles, others(ask)?);
     Ok(Fleet {
         places: page.places.iter().map(|place| shown(place)).collect(),
         missing: TABLES.into_iter().filter(|(name, _)| !rows.contains_key(*name)).map(|(_, table)| table).collect(),
@@ -82,7 +84,7 @@ fn fleet(page: &Page<'_>, ask: Ask<'_>) -> Result<Fleet> {
         changed_ms: changed_ms(page.changed_at, ask)?,
         hours: hours(ask)?,
         culprits: culprits(ask)?,
-        episodes: episodes(page.link, ask)?,
+        episodes: episodes(page.link, &names, ask)?,
         episodes_in_all: one(ask, "select count(*) as n from episodes")?,
     })
 }
@@ -124,14 +126,27 @@ impl Machine {
     fn of(row: &Row) -> Machine {
         Machine { host: text(row, "host").unwrap_or_default(), id: text(row, "machine_id") }
     }
+}
 
-    /// The name on the page, with the beginning of its id where another machine has that name.
-    fn name(&self, is_shared: bool) -> String {
-        match self.id.as_deref().filter(|_| is_shared) {
-            Some(id) => shown(&format!("{} ({})", self.host, id.chars().take(8).collect::<String>())),
-            None => shown(&self.host),
-        }
+/// What each machine is called on the page: its name, with its id where several have that name.
+fn names<'a>(machines: impl Iterator<Item = &'a Machine> + Clone) -> HashMap<Machine, String> {
+    let mut ids_of: HashMap<&str, Vec<Option<&str>>> = HashMap::new();
+    for Machine { host, id } in machines.clone() {
+        ids_of.entry(host).or_default().push(id.as_deref());
     }
+    let short = |id: &str| id.chars().take(SHORT_ID).collect::<String>();
+    let name = |Machine { host, id }: &Machine| {
+        let ids = &ids_of[host.as_str()];
+        match id.as_deref() {
+            _ if ids.len() == 1 => shown(host),
+            None => shown(&format!("{host} (no id)")),
+            Some(id) if ids.iter().flatten().filter(|other| short(other) == short(id)).count() == 1 => {
+                shown(&format!("{host} ({})", short(id)))
+            }
+            Some(id) => shown(&format!("{host} ({id})")),
+        }
+    };
+    machines.map(|machine| (machine.clone(), name(machine))).collect()
 }
 
 /// Rows that an early version wrote have no machine's id: they are of the only machine with their name, if there is only one.
@@ -142,7 +157,7 @@ const ONLY_MACHINES: &str = "only_machines as (
         group by host having min(machine_id) = max(machine_id))";
 
 /// Each machine's hours, as `kernel_thread_waits` judges them: all that is waited is blamed, to the nanosecond. Hours in which both tables
-/// agree count (`counts`); if there is none, those of blame alone, without a time that was watched.
+/// agree count (`counts`); if a machine has none, those of blame alone, without a time that was watched.
 fn hours_that_count(changed_at: Option<&str>) -> String {
     let late = late(changed_at);
     // A change may be within an hour.
@@ -167,7 +182,7 @@ fn hours_that_count(changed_at: Option<&str>) -> String {
         by_rows as (
             select host, machine_id, kernel, labels, {late} as late, date_trunc('hour', ts) as hour, min(ts) as first, max(ts) as last,
                 sum(watched) as watched, sum(waited) as waited, sum(blamed) as blamed, sum(ns) as ns
-            from parts group by all),
+            from parts where ts is not null group by all),
         hours as (
             select r.host, coalesce(r.machine_id, named.id) as machine_id, kernel, labels, late, hour, min(first) as first, max(last) as last,
                 sum(watched) as watched, sum(waited) as waited, sum(blamed) as blamed,
@@ -179,7 +194,7 @@ fn hours_that_count(changed_at: Option<&str>) -> String {
             from hours),
         counted as (
             select *, missing is null or missing = 'wait_rollup'
-                and not bool_or(missing is null) over (partition by host, machine_id, kernel, labels, late) as counts
+                and not bool_or(missing is null) over (partition by host, machine_id) as counts
             from judged)"
     )
 }
@@ -255,7 +270,7 @@ fn cells(changed_at: Option<&str>, ask: Ask<'_>) -> Result<Cells> {
         by_role as (
             select host, machine_id, kernel, labels, {late} as late, date_trunc('hour', ts) as hour, victim_role,
                 coalesce(is_kernel_thread, false) as is_kernel, sum(ns) as ns
-            from {starved} group by all)
+            from {starved} where ts is not null group by all)
         select c.host, c.machine_id, victim_role, is_kernel, {ns} as ns
         from by_role s left join only_machines named on s.host is not distinct from named.host
         join counted c on s.host is not distinct from c.host and coalesce(s.machine_id, named.id) is not distinct from c.machine_id
@@ -289,36 +304,39 @@ fn roles(cells: &Cells) -> Vec<(String, bool)> {
     of(true).chain(of(false)).map(|(role, _)| (*role).clone()).collect()
 }
 
-/// Those with a row, worst first, and what is left of all.
+/// Those with a row, worst first, and what is left of all; and what each machine is called.
 fn hosts(
     periods: Vec<Watched>,
     mut cells: Cells,
     roles: &[(String, bool)],
     others: HashMap<Machine, i64>,
-) -> (Vec<FleetHost>, FleetRest) {
+) -> (Vec<FleetHost>, FleetRest, HashMap<Machine, String>) {
     let mut by_machine: BTreeMap<Machine, FleetHost> = BTreeMap::new();
-    for (machine, last_ms) in others {
-        by_machine.entry(machine).or_default().last_ms = last_ms;
-    }
     for Watched { machine, period, last_ms } in periods {
         let entry = by_machine.entry(machine).or_default();
         entry.last_ms = entry.last_ms.max(last_ms);
-        entry.watched_ns = sum(entry.watched_ns, period.watched_ns);
         entry.periods.push(period);
     }
-    let mut machines_of: HashMap<String, u32> = HashMap::new();
-    for machine in by_machine.keys() {
-        *machines_of.entry(machine.host.clone()).or_default() += 1;
+    // Rows without an id are of one of the machines with that name, and none of its own.
+    let several: HashSet<String> =
+        others.keys().filter(|machine| machine.id.is_some()).map(|machine| machine.host.clone()).collect();
+    for (machine, last_ms) in others {
+        if machine.id.is_some() || !several.contains(&machine.host) {
+            let entry = by_machine.entry(machine).or_default();
+            entry.last_ms = entry.last_ms.max(last_ms);
+        }
     }
+    let names = names(by_machine.keys());
     let mut hosts: Vec<FleetHost> = Vec::new();
     for (machine, mut host) in by_machine {
         host.periods.sort_by_key(|period| period.first_ms);
+        host.watched_ns = watched_ns(&host.periods);
         let mut waited = cells.remove(&machine).unwrap_or_default();
         if kernel_ns(&host).is_some() {
             host.ns = Some(roles.iter().map(|role| waited.remove(role).unwrap_or(0)).collect());
             host.others_ns = waited.into_values().fold(0, u64::saturating_add);
         }
-        host.name = machine.name(machines_of.get(&machine.host).is_some_and(|machines| *machines > 1));
+        host.name = names[&machine].clone();
         hosts.push(host);
     }
     let worst = |host: &FleetHost| (share(host).unwrap_or(-1.0), kernel_ns(host).unwrap_or(0));
@@ -330,7 +348,15 @@ fn hosts(
     let unknown = beyond.iter().filter(|host| share(host).is_none()).count();
     let rest = FleetRest { hosts: beyond.len() as u64, unknown: unknown as u64 };
     hosts.truncate(MOST_HOSTS);
-    (hosts, rest)
+    (hosts, rest, names)
+}
+
+/// For how long a machine was watched, in those periods of which it is known what was waited; in all, if there is none.
+fn watched_ns(periods: &[FleetPeriod]) -> Option<u64> {
+    let of =
+        |periods: &mut dyn Iterator<Item = &FleetPeriod>| periods.fold(None, |all, period| sum(all, period.watched_ns));
+    let known = of(&mut periods.iter().filter(|period| period.ns.is_some()));
+    if periods.iter().any(|period| period.ns.is_some()) { known } else { of(&mut periods.iter()) }
 }
 
 /// What is known of either.
@@ -379,17 +405,20 @@ fn culprits(ask: Ask<'_>) -> Result<Vec<FleetCulprit>> {
     Ok(ask(&question)?.iter().map(culprit).collect())
 }
 
-fn episodes(link: Option<&Link>, ask: Ask<'_>) -> Result<Vec<FleetEpisode>> {
+fn episodes(link: Option<&Link>, names: &HashMap<Machine, String>, ask: Ask<'_>) -> Result<Vec<FleetEpisode>> {
     let question = format!(
-        "select epoch_ms(ts) as at, host, id, finding, victim, culprit, rule, {} as ns, remedy, trace_uri
-        from worst_episodes order by ns desc, ts, host, id limit {MOST_EPISODES}",
-        whole("ns")
+        "with {ONLY_MACHINES}
+        select epoch_ms(ts) as at, e.host as host, coalesce(e.machine_id, named.id) as machine_id, e.id as id, finding, victim, culprit,
+            rule, {} as ns, remedy, trace_uri
+        from worst_episodes e left join only_machines named on e.host is not distinct from named.host
+        order by e.ns desc, ts, e.host, e.id limit {MOST_EPISODES}",
+        whole("e.ns")
     );
     let episode = |row: &Row| {
         let shown = |name: &str| text(row, name).as_deref().map(shown);
         FleetEpisode {
             at_ms: moment(row, "at"),
-            host: known(row, "host"),
+            host: names.get(&Machine::of(row)).cloned().unwrap_or_else(|| known(row, "host")),
             id: known(row, "id"),
             finding: shown("finding"),
             victim: shown("victim"),
@@ -474,7 +503,7 @@ fn one(ask: Ask<'_>, question: &str) -> Result<u64> {
 /// Sums have more digits than the page needs: what is too much is the most.
 fn whole(sum: &str) -> String {
     let most = i64::MAX;
-    format!("cast(case when {sum} > {most} then {most} else {sum} end as bigint)")
+    format!("cast(case when {sum} > {most} then {most} when {sum} < 0 then 0 else {sum} end as bigint)")
 }
 
 fn text(row: &Row, name: &str) -> Option<String> {
@@ -511,6 +540,24 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn machines_of_one_name_are_told_apart() {
+        let machine = |host: &str, id: Option<&str>| Machine { host: host.into(), id: id.map(str::to_owned) };
+        let machines = [
+            (machine("alone", Some("1234567890")), "alone"),
+            (machine("old", None), "old"),
+            (machine("two", Some("1234567890")), "two (12345678)"),
+            (machine("two", Some("abcdefabcd")), "two (abcdefab)"),
+            (machine("like", Some("1234567890")), "like (1234567890)"),
+            (machine("like", Some("1234567899")), "like (1234567899)"),
+            (machine("like", None), "like (no id)"),
+        ];
+        let named = names(machines.iter().map(|(machine, _)| machine));
+        for (machine, name) in &machines {
+            assert_eq!(named[machine], *name);
+        }
+    }
 
     #[test]
     fn names_stay_names_in_a_link() {

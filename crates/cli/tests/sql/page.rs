@@ -132,6 +132,25 @@ fn machines_and_hours_are_those_of_the_views() {
     assert_eq!(after, rest);
 }
 
+/// Blame of the last hour has not come yet: that hour is in no sum, whether it is a part of its own or not.
+#[test]
+fn a_part_of_which_one_table_is_late_changes_no_sum() {
+    if !has_duckdb() {
+        return;
+    }
+    let place = copy(FLEET);
+    std::fs::remove_dir_all(place.path().join("merged/v1/table=blame_rollup/date=2026-11-22/hour=01"))
+        .expect("it is there");
+    let sums = |arguments: &[&str]| -> BTreeMap<String, String> {
+        let hosts = list(&page(arguments).1, "hosts").clone();
+        hosts.iter().map(|host| (host["name"].to_string(), format!("{} {}", host["watched_ns"], host["ns"]))).collect()
+    };
+    let place = path(place.path());
+    let whole = sums(&[place]);
+    assert!(whole.len() == 20 && whole.values().all(|sums| sums.starts_with("3600000000000 ")), "{whole:?}");
+    assert_eq!(whole, sums(&["--changed-at", "2026-11-22T01:00:00", place]));
+}
+
 #[test]
 fn changes_are_set_before_against_after() {
     if !has_duckdb() {

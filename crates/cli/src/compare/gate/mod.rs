@@ -138,14 +138,21 @@ impl LowGate {
 
 /// No recording counts as two runs, and none is compared with itself: a run is as much like itself as two runs never are.
 fn each_is_one_run(base: &[PathBuf], new: &[PathBuf]) -> Result<()> {
+    let opened = |name: &PathBuf| if name.as_os_str() == "-" { PathBuf::from("/dev/stdin") } else { name.clone() };
     let all: Vec<&PathBuf> = base.iter().chain(new).collect();
     for (index, one) in all.iter().enumerate() {
-        if let Some(same) = all[..index].iter().find(|other| is_same_file(other, one)) {
-            bail!(
-                "{} and {} are one recording: each has to be of another run",
+        let file = opened(one);
+        let is_it = |other: &&&PathBuf| *other == one || is_same_file(&opened(other), &file);
+        match all[..index].iter().find(is_it) {
+            Some(same) if same == one => {
+                bail!("{} is named twice, or is base and new: a recording counts as one run", output::shown(one))
+            }
+            Some(same) => bail!(
+                "{} and {} are the same file: a recording counts as one run",
                 output::shown(same),
                 output::shown(one)
-            );
+            ),
+            None => {}
         }
     }
     Ok(())
