@@ -353,10 +353,10 @@ fn hosts(
 
 /// For how long a machine was watched, in those periods of which it is known what was waited; in all, if there is none.
 fn watched_ns(periods: &[FleetPeriod]) -> Option<u64> {
-    let of =
-        |periods: &mut dyn Iterator<Item = &FleetPeriod>| periods.fold(None, |all, period| sum(all, period.watched_ns));
-    let known = of(&mut periods.iter().filter(|period| period.ns.is_some()));
-    if periods.iter().any(|period| period.ns.is_some()) { known } else { of(&mut periods.iter()) }
+    let is_known = |period: &FleetPeriod| period.ns.is_some();
+    let is_any_known = periods.iter().any(is_known);
+    let that_count = periods.iter().filter(|period| is_known(period) || !is_any_known);
+    that_count.fold(None, |all, period| sum(all, period.watched_ns))
 }
 
 /// What is known of either.

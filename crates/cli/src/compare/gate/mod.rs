@@ -136,7 +136,7 @@ impl LowGate {
     }
 }
 
-/// No recording counts as two runs, and none is compared with itself: a run is as much like itself as two runs never are.
+/// No recording counts as two runs, and none is compared with itself: two runs always differ, a run never does from itself.
 fn each_is_one_run(base: &[PathBuf], new: &[PathBuf]) -> Result<()> {
     let opened = |name: &PathBuf| if name.as_os_str() == "-" { PathBuf::from("/dev/stdin") } else { name.clone() };
     let all: Vec<&PathBuf> = base.iter().chain(new).collect();
